@@ -1,0 +1,194 @@
+"""Save and resume: everything that decides the rest of a run, as tensors, written beside the training."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import logging
+import random
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import Tensor, nn
+
+from trainer import checkpoint_folder
+from trainer.mesh import Mesh
+from trainer.spec import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainer.run import Run
+
+log = logging.getLogger(__name__)
+
+
+class Checkpoints:
+    """The checkpoints of one run.
+
+    A save copies the state to host memory, which is all that training waits for; a thread writes the copy. Names are
+    those of the model alone, whatever wraps it: `model.<name>`, `optimizer.<name>.<entry>`, and `rank<r>.<entry>` for what
+    every rank has of its own.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep: int,
+        mesh: Mesh,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        scaler: torch.amp.GradScaler,
+    ) -> None:
+        self.folder, self.keep, self.mesh = folder, keep, mesh
+        self.module, self.optimizer, self.scaler = module, optimizer, scaler
+        self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._writing: concurrent.futures.Future[None] | None = None
+        self._saved: int | None = None
+
+    def save(self, step: int) -> None:
+        """Save the state after `step` steps; collective over all ranks. Waits for the previous save to be on disk."""
+        if step == self._saved:
+            return
+        self.wait()
+        self._saved = step
+        copy = {name: value.detach().to("cpu", copy=True) for name, value in self._state().items()}
+        self._writing = self._writer.submit(self._write, copy, step)
+
+    def wait(self) -> None:
+        """Wait until the last save is on disk. A save that failed is reported and does not stop the training."""
+        if self._writing is None:
+            return
+        try:
+            self._writing.result()
+        except Exception as error:  # a full disk, a lost mount: the run is worth more than one checkpoint
+            log.warning("checkpoint: saving step %s failed (%s); training goes on", self._saved, error)
+        self._writing = None
+
+    def close(self) -> None:
+        self.wait()
+        self._writer.shutdown()
+
+    def newest(self) -> Path | None:
+        """This run's newest whole checkpoint."""
+        return checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(self.folder))[0]
+
+    def load(self, path: Path) -> int:
+        """Bring model, optimizer, scaler and random generators to the state in `path`; the number of steps it has seen.
+
+        Collective over all ranks. What a rank had of its own is taken only where the world has the same size.
+        """
+        stored = checkpoint_folder.TensorReader(path).read_metadata().state_dict_metadata
+        mine = f"rank{self.mesh.rank}."
+        same_world = checkpoint_folder.manifest_of(path)["world"] == self.mesh.world
+        wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
+        for name, entry in stored.items():
+            if name.startswith("optimizer.") or name.startswith("scaler.") or (same_world and name.startswith(mine)):
+                wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
+        dcp.load(
+            wanted,
+            storage_reader=checkpoint_folder.TensorReader(path),
+            planner=checkpoint_folder.TensorPlanner(),
+            process_group=self.mesh.storage,
+        )
+        self.module.load_state_dict({name[6:]: wanted[name] for name in wanted if name.startswith("model.")})
+        self._load_optimizer({name[10:]: wanted[name] for name in wanted if name.startswith("optimizer.")})
+        if self.scaler.is_enabled():
+            scaling = {name[7:]: wanted[name].item() for name in wanted if name.startswith("scaler.")}
+            self.scaler.load_state_dict({**self.scaler.state_dict(), **scaling})
+        if same_world:
+            _set_random_state({name[len(mine) :]: wanted[name] for name in wanted if name.startswith(mine)})
+        elif self.mesh.rank == 0:
+            log.warning("checkpoint: the number of ranks has changed, so dropout draws from a fresh stream")
+        return checkpoint_folder.manifest_of(path)["step"]
+
+    def _state(self) -> dict[str, Tensor]:
+        state = {f"model.{name}": value for name, value in self.module.state_dict().items()}
+        names = {id(p): name for name, p in self.module.named_parameters()}
+        for parameter, entries in self.optimizer.state.items():
+            for entry, value in entries.items():
+                if value is None:
+                    continue
+                if not isinstance(value, Tensor):
+                    raise ConfigError(
+                        f"checkpoint: {type(self.optimizer).__name__} keeps {entry} as a {type(value).__name__}, which a"
+                        " checkpoint cannot hold; choose another optimizer or checkpoint.every=null"
+                    )
+                state[f"optimizer.{names[id(parameter)]}.{entry}"] = value
+        if self.scaler.is_enabled():
+            state |= {f"scaler.{k}": torch.tensor(v, dtype=torch.float64) for k, v in self.scaler.state_dict().items()}
+        return state | {f"rank{self.mesh.rank}.{name}": value for name, value in _random_state().items()}
+
+    def _write(self, state: dict[str, Tensor], step: int) -> None:
+        final = checkpoint_folder.path_of(self.folder, step)
+        partial = checkpoint_folder.partial_of(final)
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(partial), process_group=self.mesh.storage)
+        if self.mesh.rank != 0:
+            return
+        if all(value.isfinite().all() for name, value in state.items() if name.startswith("model.")):
+            checkpoint_folder.commit(final, {"step": step, "world": self.mesh.world, "torch": torch.__version__})
+        else:
+            log.warning("checkpoint: weights are not finite after step %d, so it is not kept", step)
+        checkpoint_folder.prune(self.folder, self.keep)
+
+    def _load_optimizer(self, flat: dict[str, Tensor]) -> None:
+        names = {id(p): name for name, p in self.module.named_parameters()}
+        order = [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in flat.items():
+            parameter, _, entry = name.rpartition(".")
+            state.setdefault(order.index(parameter), {})[entry] = value
+        # torch's own loader knows which entries live on the parameter's device and which stay on the host.
+        self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
+
+
+def check_resume(run: Run) -> Path | None:
+    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
+    if run.checkpoint.resume is None:
+        return None
+    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, run.folder.parent)
+    for line in passed_over:
+        log.warning("%s; going on with %s", line, path or "a fresh start")
+    if path is None:
+        log.warning("checkpoint.resume=auto found no checkpoint in %s; starting afresh", run.folder.parent)
+        return None
+    stored = checkpoint_folder.shapes_in(path, "model.")
+    wanted = {name: tuple(value.shape) for name, value in _skeleton(run).state_dict().items()}
+    differences = [
+        f"{name} is {stored.get(name, 'missing')} there and {wanted.get(name, 'missing')} here"
+        for name in sorted(stored.keys() | wanted.keys())
+        if stored.get(name) != wanted.get(name)
+    ]
+    if differences:
+        more = f" and {len(differences) - 3} more tensors differ" if len(differences) > 3 else ""
+        raise ConfigError(
+            f"checkpoint.resume: {path} holds another model: {', '.join(differences[:3])}{more};"
+            " choose the model it was saved with, or start afresh with checkpoint.resume=null"
+        )
+    return path
+
+
+def _skeleton(run: Run) -> nn.Module:
+    """The model without memory for its weights; with it, where a user's model cannot be built that way."""
+    try:
+        with torch.device("meta"):
+            return run.model.build(run.data.sample())
+    except Exception:  # user code may compute with its fresh weights, which fails in many ways without memory
+        return run.model.build(run.data.sample())
+
+
+def _random_state() -> dict[str, Tensor]:
+    state: dict[str, Any] = {
+        "torch": torch.get_rng_state(),
+        "python": torch.tensor(random.getstate()[1], dtype=torch.int64),
+    }
+    if torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state
+
+
+def _set_random_state(state: dict[str, Tensor]) -> None:
+    torch.set_rng_state(state["torch"])
+    random.setstate((3, tuple(state["python"].tolist()), None))
+    if "cuda" in state and torch.cuda.is_initialized():
+        torch.cuda.set_rng_state(state["cuda"])

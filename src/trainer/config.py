@@ -1,0 +1,165 @@
+"""From a composed Hydra configuration to a checked Run. Only this file and train.py know hydra and omegaconf."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException, MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from trainer import place as places
+from trainer.checkpoint import check_resume
+from trainer.comm.base import CommHook
+from trainer.data.base import Data
+from trainer.logger.base import Logger
+from trainer.model.base import Model
+from trainer.nccl.base import Nccl
+from trainer.optimizer.base import Optimizer
+from trainer.parallel.base import Parallel
+from trainer.run import Batch, Checkpoint, Clip, Evaluate, Launch, Log, Run
+from trainer.schedule.base import Schedule
+from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
+from trainer.sync.base import Sync
+
+# In the order in which they are checked: a model asks its data, so the data comes first.
+GROUPS: dict[str, type[Component]] = {
+    "parallel": Parallel,
+    "comm": CommHook,
+    "sync": Sync,
+    "nccl": Nccl,
+    "optimizer": Optimizer,
+    "schedule": Schedule,
+    "data": Data,
+    "model": Model,
+}
+NODES: dict[str, type[Spec]] = {
+    "batch": Batch,
+    "clip": Clip,
+    "evaluate": Evaluate,
+    "checkpoint": Checkpoint,
+    "log": Log,
+    "launch": Launch,
+}
+# Keys of the root that say what train.py shall do, and are no property of the run.
+COMMANDS = ("dry_run",)
+
+
+def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
+    """Check a composed configuration and give the Run; `folder` overrides the configured one, as multirun needs.
+
+    1. Interpolations are resolved and the tree becomes plain data. 2. Every group's node becomes its component.
+    3. The number of processes and the device are decided. 4. Every component checks itself against the whole run.
+
+    Raises ConfigError for the first thing that is wrong. Starts nothing and writes nothing.
+    """
+    try:
+        tree: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
+    except OmegaConfBaseException as error:
+        key = getattr(error, "full_key", None) or "config"
+        raise ConfigError(f"{key}: {str(error).splitlines()[0]}; set {key}=<value>") from None
+    values = {key: value for key, value in tree.items() if key not in COMMANDS}
+    if folder is not None:
+        values["folder"] = str(folder)
+
+    known = set(Run.model_fields) - {"place"}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{key}: unknown option{did_you_mean(key, known)}")
+    for group, base in GROUPS.items():
+        values[group] = make(values.get(group), base, group)
+    # `logger=[]` composes to null; no logger at all is a choice.
+    loggers = values.get("logger") or {}
+    values["logger"] = {name: make(node, Logger, f"logger.{name}") for name, node in loggers.items()}
+    for key, node in NODES.items():
+        values[key] = validate(node, values.get(key) or {}, key)
+    values["place"] = _place(values["launch"], values["parallel"])
+
+    run = validate(Run, values)
+    for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
+        component.check(run)
+    _check(run)
+    resume = check_resume(run)
+    checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
+    return run.model_copy(update={"checkpoint": checkpoint})
+
+
+def _place(launch: Launch, parallel: Parallel) -> places.Place:
+    processes = None if launch.processes == "auto" else launch.processes
+    place = places.find_place(processes, launch.nodes, parallel.wanted())
+    if place.launcher == "train" and launch.nodes > 1 and launch.rendezvous is None:
+        raise ConfigError(
+            f"launch.rendezvous: {launch.nodes} nodes need a place to meet; set launch.rendezvous=<host of node 0>:29500"
+        )
+    if launch.node_rank >= launch.nodes:
+        raise ConfigError(
+            f"launch.node_rank: {launch.node_rank} is not below launch.nodes={launch.nodes}; nodes are numbered from 0"
+        )
+    if launch.rendezvous is not None and not launch.rendezvous.rpartition(":")[2].isdigit():
+        raise ConfigError(f"launch.rendezvous: {launch.rendezvous!r} has no port; write host:port, for example n0:29500")
+    return place
+
+
+def _check(run: Run) -> None:
+    """What no single component can see."""
+    if run.steps is None and run.epochs is None:
+        raise ConfigError("steps: neither steps nor epochs is set; set one of them, for example steps=1000")
+    pieces = run.data_size * run.batch.microbatches
+    if run.batch.size % pieces:
+        below, above = run.batch.size // pieces * pieces, -(-run.batch.size // pieces) * pieces
+        near = f"{below} or {above}" if below else str(above)
+        raise ConfigError(
+            f"batch.size: {run.batch.size} does not divide by {run.data_size} data ranks x {run.batch.microbatches}"
+            f" micro-batches; use {near}"
+        )
+    if run.data.count() < run.batch.size:
+        raise ConfigError(
+            f"batch.size: {run.batch.size} samples a step, but data has only {run.data.count()} to train on; use fewer"
+        )
+    if run.precision == "fp16" and run.place.device == "cpu":
+        raise ConfigError("precision: fp16 has no fast products on a CPU; use precision=bf16 or precision=fp32")
+    _check_writable(run.folder)
+
+
+def _check_writable(folder: Path) -> None:
+    existing = folder
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise ConfigError(f"folder: cannot write to {existing}; choose another place with folder=<path>")
+
+
+def explain(error: HydraException, overrides: list[str], conf: Path) -> str:
+    """Hydra's complaint about the command line as one line in our form, with what was probably meant."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file is not None:
+        group, _, name = str(error.missing_cfg_file).rpartition("/")
+        return f"{group or 'config'}: there is no {group or 'config'} '{name}'{did_you_mean(name, error.options or ())}"
+    first = str(error).splitlines()[0].rstrip(".")
+    unknown = re.match(r"Could not (?:override|delete) '(?:[^']*@)?([^']+)'", first)
+    if unknown is None:
+        return f"command line: {first}; write group=name or option=value"
+    choices = [word for word in overrides if re.match(r"[a-z_]+=", word)]
+    return f"{unknown[1]}: unknown option{did_you_mean(unknown[1], _options(choices, conf))}"
+
+
+def _options(choices: list[str], conf: Path) -> set[str]:
+    """All options, dotted, of the configuration with `choices` made, or of the default one if they do not compose."""
+    with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+        for attempt in (choices, []):
+            try:
+                return set(_dotted(OmegaConf.to_container(compose("config", attempt), resolve=False)))
+            except HydraException:
+                continue
+    return set()
+
+
+def _dotted(tree: Any, prefix: str = "") -> Iterator[str]:
+    for key, value in tree.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _dotted(value, f"{prefix}{key}.")

@@ -1,0 +1,116 @@
+"""Batches of a data set: which sample goes to which rank at which step, loaded and copied ahead.
+
+The order is a function of seed, epoch and step alone, so a run goes on after a restart exactly where it was, with any
+number of loader processes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+Pair = tuple[Tensor, Tensor]
+
+
+class TrainingOrder(Sampler):
+    """Endless batches of (epoch, index) for one rank, from `step` on.
+
+    1. An epoch is a permutation drawn from (seed, epoch). 2. Step s of it takes the s-th slice of `batch` samples; what
+    fills no whole batch is left out of this epoch. 3. A rank takes the `rank`-th of `ranks` equal parts of that slice,
+    so that the ranks together see the batch a single process would see.
+    """
+
+    def __init__(self, length: int, batch: int, rank: int, ranks: int, seed: int, step: int) -> None:
+        self.length, self.batch, self.rank, self.ranks, self.seed, self.step = length, batch, rank, ranks, seed, step
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        steps, share = self.length // self.batch, self.batch // self.ranks
+        epoch, first = divmod(self.step, steps)
+        while True:
+            order = torch.randperm(self.length, generator=torch.Generator().manual_seed(self.seed + 7919 * epoch))
+            for step in range(first, steps):
+                start = step * self.batch + self.rank * share
+                yield [(epoch, index) for index in order[start : start + share].tolist()]
+            epoch, first = epoch + 1, 0
+
+
+class Seeded(Dataset):
+    """Draws each sample's random transforms from (seed, epoch, index), whichever process loads it."""
+
+    def __init__(self, dataset: Dataset, seed: int) -> None:
+        self.dataset, self.seed = dataset, seed
+
+    def __getitem__(self, key: tuple[int, int]) -> Any:
+        epoch, index = key
+        seed = hash((self.seed, epoch, index)) & (2**62 - 1)
+        state, python_state = torch.get_rng_state(), random.getstate()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        try:
+            return self.dataset[index]
+        finally:
+            # With no loader process this is the model's own generator, whose stream must not depend on the data.
+            torch.set_rng_state(state)
+            random.setstate(python_state)
+
+
+def training_batches(
+    dataset: Dataset, order: TrainingOrder, workers: int, prefetch: int, device: torch.device
+) -> Iterator[Pair]:
+    """Endless (inputs, targets) on `device`."""
+    loader = DataLoader(
+        Seeded(dataset, order.seed),
+        batch_sampler=order,
+        num_workers=workers,
+        prefetch_factor=prefetch if workers else None,
+        persistent_workers=workers > 0,
+        pin_memory=device.type == "cuda",
+        # A loader takes its own seed from the global generator, which belongs to the model.
+        generator=torch.Generator().manual_seed(order.seed),
+    )
+    return _ahead(iter(loader), device)
+
+
+def evaluation_batches(
+    dataset: Dataset, batch: int, rank: int, ranks: int, workers: int, device: torch.device
+) -> Iterator[Pair]:
+    """Every sample once over all ranks, in order; ranks may get different numbers of samples, or none."""
+    mine = torch.utils.data.Subset(dataset, range(rank, len(dataset), ranks))  # type: ignore[arg-type]
+    loader = DataLoader(
+        mine,
+        batch_size=batch,
+        num_workers=workers,
+        pin_memory=device.type == "cuda",
+        generator=torch.Generator().manual_seed(0),
+    )
+    return _ahead(iter(loader), device)
+
+
+def _ahead(batches: Iterator[Pair], device: torch.device) -> Iterator[Pair]:
+    """On a GPU, copy the next batch on a stream of its own while the present one is computed with."""
+    if device.type != "cuda":
+        yield from batches
+        return
+    stream = torch.cuda.Stream(device)
+
+    def copy() -> Pair | None:
+        batch = next(batches, None)
+        if batch is None:
+            return None
+        with torch.cuda.stream(stream):
+            return batch[0].to(device, non_blocking=True), batch[1].to(device, non_blocking=True)
+
+    following = copy()
+    while following is not None:
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(stream)
+        for part in following:
+            # The allocator must not hand this memory to the copy stream while the compute stream still reads it.
+            part.record_stream(current)
+        ready, following = following, copy()
+        yield ready

@@ -1,0 +1,133 @@
+"""Start the workers with torch's elastic agent, or be one of those that torchrun or srun started."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Iterator
+
+import yaml
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+from trainer import worker
+from trainer.loop import Diverged
+from trainer.run import Run
+from trainer.spec import ConfigError, dump
+
+# Seconds that stopped workers have to save a checkpoint before they are killed.
+SAVING_S = 60
+
+
+class WorkerFailed(Exception):
+    """A worker ended badly; the message says which one, how, and where its log is."""
+
+
+class Stopped(Exception):
+    """The run was told to stop and did, with a checkpoint."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def launch(run: Run) -> None:
+    """Train. Returns when the run is done; raises WorkerFailed, Stopped, or ConfigError where a worker found one."""
+    _make_folder(run)
+    with _environment(run):
+        if run.place.launcher == "other":
+            worker.main(run)
+            return
+        try:
+            elastic_launch(_agent(run), worker.main)(run)
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            raise _explain(run, rank, failure) from None
+        except SignalException as error:
+            raise Stopped(error.sigval) from None
+
+
+def _agent(run: Run) -> LaunchConfig:
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its news is told in our words
+    several = run.launch.nodes > 1
+    endpoint = run.launch.rendezvous or "localhost:0"
+    return LaunchConfig(
+        min_nodes=run.launch.nodes,
+        max_nodes=run.launch.nodes,
+        nproc_per_node=run.place.processes,
+        run_id=run.name if several else uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint=endpoint,
+        rdzv_configs={"is_host": run.launch.node_rank == 0, "timeout": run.launch.timeout_s},
+        local_addr=_address_towards(endpoint) if several else "localhost",
+        max_restarts=run.launch.max_restarts,
+        monitor_interval=0.1,
+        start_method="spawn",
+        shutdown_timeout=SAVING_S,
+    )
+
+
+def _address_towards(endpoint: str) -> str:
+    """The address of this machine's interface on the route to `endpoint`; nothing is sent."""
+    host, _, port = endpoint.rpartition(":")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, int(port)))
+            return probe.getsockname()[0]
+    except OSError as error:
+        raise ConfigError(f"launch.rendezvous: {endpoint} cannot be reached ({error}); check the host's name") from None
+
+
+def _make_folder(run: Run) -> None:
+    try:
+        run.folder.mkdir(parents=True, exist_ok=True)
+        if run.launch.node_rank == 0 and os.environ.get("RANK", "0") == "0":
+            (run.folder / "run.yaml").write_text(describe(run))
+    except OSError as error:
+        raise ConfigError(
+            f"folder: cannot write to {run.folder} ({error.strerror}); choose another place with folder=<path>"
+        ) from None
+
+
+def describe(run: Run) -> str:
+    """The resolved run as YAML."""
+    plain = dump(run.model_copy(update={"folder": str(run.folder)}))
+    return yaml.safe_dump({**plain, "place": run.place._asdict()}, sort_keys=False)
+
+
+@contextlib.contextmanager
+def _environment(run: Run) -> Iterator[None]:
+    """The workers' environment, taken back afterwards: one process may launch several runs."""
+    before = dict(os.environ)
+    quiet = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
+    for name, value in {**quiet, **run.nccl.environment()}.items():
+        os.environ.setdefault(name, value)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:
+    log = run.folder / "logs" / f"rank{rank}.log"
+    if failure.exitcode < 0:
+        name = signal.Signals(-failure.exitcode).name
+        return WorkerFailed(f"rank {rank} was killed by {name}; the other ranks were ended; its log is {log}")
+    message, trace = failure.message, ""
+    if isinstance(message, dict):
+        trace = message.get("extraInfo", {}).get("py_callstack", "")
+        message = message.get("message", "")
+    kind, _, text = str(message).partition(": ")
+    if kind == ConfigError.__name__:
+        return ConfigError(text)
+    if kind == Diverged.__name__:
+        return WorkerFailed(text)
+    print(trace, file=sys.stderr)
+    return WorkerFailed(f"rank {rank} failed: {message}; its log is {log}")

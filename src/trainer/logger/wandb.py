@@ -1,0 +1,94 @@
+"""Weights & Biases, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from trainer.logger.base import Logger, Metrics, Writer
+
+log = logging.getLogger(__name__)
+
+
+class Wandb(Logger):
+    """One W&B run, with the configuration and all metrics."""
+
+    mode: Literal["auto", "online", "offline"] = "auto"
+    """auto is online where a key is found (WANDB_API_KEY or a netrc entry), else offline"""
+    project: str = "overlap-trainer"
+    """the W&B project"""
+    entity: str | None = None
+    """the W&B user or team; null is the key's own"""
+    group: str | None = None
+    """the W&B group that runs of one sweep share"""
+    finish_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """seconds that the end of the run waits for uploads"""
+
+    def build(self, folder: Path, config: dict[str, Any], total_steps: int, first_step: int) -> Writer:
+        start = {
+            "mode": self.mode,
+            "init": {
+                "project": self.project,
+                "entity": self.entity,
+                "group": self.group,
+                "name": f"{config['name']}/{folder.name}",
+                # The folder decides, so that workers that were started again go on with the run they had.
+                "id": uuid.uuid5(uuid.NAMESPACE_URL, str(folder.resolve())).hex[:12],
+                "dir": str(folder),
+                "config": config,
+            },
+        }
+        return _Tracker(start, self.finish_timeout_s)
+
+
+class _Tracker:
+    """Feeds the process that talks to W&B. Whatever happens to that process, the training only ever fills a queue."""
+
+    def __init__(self, start: dict[str, Any], finish_timeout_s: float) -> None:
+        self.finish_timeout_s = finish_timeout_s
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._lines.put(json.dumps(start))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "trainer.logger.wandb_process"],
+            stdin=subprocess.PIPE,
+            text=True,
+            # A group of its own, away from the terminal's Ctrl-C, so that it can send what it has, and be ended whole.
+            start_new_session=True,
+        )
+        self._feeder = threading.Thread(target=self._feed, name="wandb", daemon=True)
+        self._feeder.start()
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        self._lines.put(json.dumps({"step": step, "metrics": metrics}))
+
+    def close(self) -> None:
+        self._lines.put(None)
+        try:
+            self._process.wait(self.finish_timeout_s)
+        except subprocess.TimeoutExpired:
+            log.warning(
+                "wandb: not done after %g s, so it is ended; all metrics are in metrics.jsonl", self.finish_timeout_s
+            )
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+
+    def _feed(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            while (line := self._lines.get()) is not None:
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
+            self._process.stdin.close()
+        except OSError:
+            log.warning("wandb: its process ended early; training goes on, and all metrics are in metrics.jsonl")

@@ -1,0 +1,145 @@
+"""The training loop, to be read from top to bottom."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from trainer.checkpoint import Checkpoints
+from trainer.control import Control
+from trainer.data.loader import evaluation_batches
+from trainer.logger.base import Metrics, Writer
+from trainer.mesh import Mesh
+from trainer.overlap.meter import Meter
+from trainer.overlap.metrics import gather, peak_memory_mb, summarise
+from trainer.parallel.executor import Executor
+from trainer.run import Run
+from trainer.sync.base import Synchroniser
+
+log = logging.getLogger(__name__)
+
+
+class Diverged(Exception):
+    """The loss is no number any more."""
+
+
+@dataclass
+class Job:
+    """The live objects of one rank. `writers` is empty on all ranks but the one that writes."""
+
+    run: Run
+    mesh: Mesh
+    device: torch.device
+    executor: Executor
+    optimizer: torch.optim.Optimizer
+    synchroniser: Synchroniser
+    checkpoints: Checkpoints
+    control: Control
+    meter: Meter
+    evaluation: Dataset
+    writers: list[Writer]
+    history: list[Metrics] = field(default_factory=list)
+    """every set of metrics that was written, for the summary"""
+
+
+def train(job: Job, batches: Iterator[tuple[Tensor, Tensor]], first_step: int) -> int:
+    """Train from `first_step` to the end, or until told to stop; the number of steps done. Raises Diverged."""
+    run, meter = job.run, job.meter
+    total = run.total_steps
+    rates = [group["lr"] for group in job.optimizer.param_groups]
+    window: list[dict[str, float]] = []
+    stop, done = False, first_step
+
+    while done < total and not stop:
+        meter.begin_step()
+        with meter.span("data"):
+            inputs, targets = next(batches)
+        for group, rate in zip(job.optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * run.schedule.factor(done, total)
+        loss = job.executor.forward_backward(inputs, targets)
+        with meter.span("optimizer"):
+            job.synchroniser.step()
+        meter.end_step()
+        done += 1
+        stop = job.control.step()
+        last = stop or done == total
+
+        window += meter.read()
+        save = run.checkpoint.every is not None and (last or done % run.checkpoint.every == 0)
+        if last or save or done % run.log.every == 0:
+            # The only place where the host waits for the device.
+            mean = gather([loss.item()], job.mesh.control).mean().item()
+            if not math.isfinite(mean):
+                raise Diverged(_advice(job, mean, done))
+            if last or done % run.log.every == 0:
+                _write(job, done, {"train/loss": mean, **_speed(job, window)})
+                window.clear()
+        if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
+            job.synchroniser.flush()
+            _write(job, done, evaluate(job))
+        if save:
+            job.synchroniser.flush()
+            job.checkpoints.save(done)
+
+    job.control.leave()
+    job.checkpoints.close()
+    return done
+
+
+@torch.no_grad()
+def evaluate(job: Job) -> Metrics:
+    """Mean loss and accuracy over the evaluation set, every sample once; collective."""
+    module, data = job.executor.module, job.run.data
+    rank, ranks = job.mesh.ranks["data"], job.mesh.sizes["data"]
+    sums = torch.zeros(3, dtype=torch.float64, device=job.device)  # loss, hits, targets
+    module.eval()
+    for inputs, targets in evaluation_batches(
+        job.evaluation, job.run.evaluate.batch, rank, ranks, data.workers, job.device
+    ):
+        output = job.executor.predict(inputs)
+        count = targets.numel()
+        hits = (output.argmax(-1) == targets).sum() if output.shape[:-1] == targets.shape else sums.new_tensor(math.nan)
+        sums += torch.stack([job.executor.loss(output, targets) * count, hits, sums.new_tensor(count)])
+    module.train()
+    loss, hits, count = gather(sums.tolist(), job.mesh.control).sum(dim=0).tolist()
+    if not count:
+        return {}
+    return {"eval/loss": loss / count} | ({} if math.isnan(hits) else {"eval/accuracy": hits / count})
+
+
+def _speed(job: Job, window: list[dict[str, float]]) -> Metrics:
+    metrics = summarise(window, job.mesh.control)
+    memory = gather([peak_memory_mb(job.device)], job.mesh.control)
+    metrics |= {"memory/peak_mb": memory.mean().item(), "memory/peak_mb/worst": memory.max().item()}
+    if "speed/step_ms" in metrics:
+        metrics["speed/samples_per_s"] = job.run.batch.size / metrics["speed/step_ms"] * 1000
+    metrics["train/lr"] = job.optimizer.param_groups[0]["lr"]
+    return metrics
+
+
+def _write(job: Job, step: int, metrics: Metrics) -> None:
+    if not job.writers:
+        return
+    job.history.append(metrics)
+    for writer in list(job.writers):
+        try:
+            writer.write(step, metrics)
+        except Exception as error:  # whatever a logger does, the training goes on without it
+            log.warning("%s failed and is dropped: %s", type(writer).__name__.strip("_"), error)
+            job.writers.remove(writer)
+
+
+def _advice(job: Job, loss: float, step: int) -> str:
+    job.checkpoints.wait()
+    good = job.checkpoints.newest()
+    resume = f"the last good checkpoint is {good}" if good else "there is no checkpoint yet"
+    return (
+        f"train/loss: {loss} at step {step}; {resume}; try a lower optimizer.lr, clip.max_norm=1 or a longer"
+        " schedule.warmup_steps"
+    )

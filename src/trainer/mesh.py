@@ -1,0 +1,43 @@
+"""The mesh: the only source of ranks and process groups."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+AXES = ("pipeline", "data", "tensor")
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Ranks laid out along AXES, the last axis adjacent; a group an axis, and two that carry no gradients.
+
+    `control` moves the trainer's own few numbers (metrics, the wish to stop) and `storage` is used by checkpoints, which
+    may be written from a thread. Both are Gloo groups of all ranks, so that neither touches a GPU's streams.
+    """
+
+    rank: int
+    world: int
+    sizes: dict[str, int]
+    ranks: dict[str, int]
+    groups: dict[str, dist.ProcessGroup]
+    control: dist.ProcessGroup
+    storage: dist.ProcessGroup
+
+    @classmethod
+    def join(cls, sizes: dict[str, int], device: torch.device, timeout: datetime.timedelta) -> Mesh:
+        """Lay out the initialised default group along `sizes` (axis name to size, in AXES order)."""
+        axes = init_device_mesh(device.type, tuple(sizes[axis] for axis in AXES), mesh_dim_names=AXES)
+        return cls(
+            rank=dist.get_rank(),
+            world=dist.get_world_size(),
+            sizes=dict(sizes),
+            ranks={axis: axes.get_local_rank(axis) for axis in AXES},
+            groups={axis: axes.get_group(axis) for axis in AXES},
+            control=dist.new_group(backend="gloo", timeout=timeout, group_desc="control"),
+            storage=dist.new_group(backend="gloo", timeout=timeout, group_desc="storage"),
+        )

@@ -1,0 +1,56 @@
+"""A model of the user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor, nn
+
+from trainer.model.base import Model
+from trainer.sample import Sample
+from trainer.spec import ConfigError, load_callable
+
+if TYPE_CHECKING:
+    from trainer.run import Run
+
+
+class Custom(Model):
+    """Whatever `factory(**kwargs)` returns; it must be a torch.nn.Module."""
+
+    factory: str
+    """the callable that makes the module, as package.module:callable"""
+    kwargs: dict[str, Any] = {}
+    """the arguments of the factory"""
+    loss_function: str | None = None
+    """the callable (output, target) -> mean loss, as package.module:callable; null is cross-entropy"""
+
+    def accepts(self) -> tuple[Literal["image", "tokens"], ...]:
+        return ("image", "tokens")
+
+    def check(self, run: Run) -> None:
+        super().check(run)
+        self._make()
+        if self.loss_function is not None:
+            load_callable(self.loss_function, "model.loss_function")
+
+    def build(self, sample: Sample) -> nn.Module:
+        return self._make()
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        if self.loss_function is None:
+            return super().loss(output, target)
+        return load_callable(self.loss_function, "model.loss_function")(output, target)
+
+    def _make(self) -> nn.Module:
+        factory = load_callable(self.factory, "model.factory")
+        try:
+            made = factory(**self.kwargs)
+        except Exception as error:  # the user's code may raise anything
+            raise ConfigError(
+                f"model.factory: {self.factory} failed with {type(error).__name__}: {error}; check model.kwargs"
+            ) from error
+        if not isinstance(made, nn.Module):
+            raise ConfigError(
+                f"model.factory: {self.factory} returned a {type(made).__name__}; it must return a torch.nn.Module"
+            )
+        return made

@@ -1,0 +1,57 @@
+"""Forward and backward of one rank's share of a step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from trainer.overlap.meter import Meter
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class Executor:
+    """Runs micro-batches one after another; the gradients are reduced in the last one's backward pass."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        device: torch.device,
+        precision: str,
+        microbatches: int,
+        meter: Meter,
+    ) -> None:
+        self.module, self.loss, self.microbatches, self.meter = module, loss, microbatches, meter
+        self._autocast = {"device_type": device.type, "dtype": DTYPES.get(precision), "enabled": precision in DTYPES}
+        # Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
+        self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
+
+    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss over the share, detached, on the device. Gradients are left, averaged, in the parameters."""
+        total = torch.zeros((), device=inputs.device)
+        pieces = list(zip(inputs.chunk(self.microbatches), targets.chunk(self.microbatches), strict=True))
+        for number, (x, y) in enumerate(pieces):
+            last = number == len(pieces) - 1
+            with contextlib.nullcontext() if last else self._without_reduction():
+                with self.meter.span("forward"), torch.autocast(**self._autocast):
+                    loss = self.loss(self.module(x), y) / len(pieces)
+                with self.meter.span("backward"):
+                    self.scaler.scale(loss).backward()
+            total += loss.detach()
+        return total
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """The model's output, computed by the replica itself: evaluation moves no gradients and may be uneven."""
+        inner = self.module.module if isinstance(self.module, DistributedDataParallel) else self.module
+        with torch.autocast(**self._autocast):
+            return inner(inputs)
+
+    def _without_reduction(self) -> contextlib.AbstractContextManager:
+        if isinstance(self.module, DistributedDataParallel):
+            return self.module.no_sync()
+        return contextlib.nullcontext()

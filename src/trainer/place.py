@@ -1,0 +1,90 @@
+"""Where a run's processes are: who starts them, how many there are, and on which kind of device."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import zlib
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+import torch
+
+from trainer.spec import ConfigError
+
+
+class Place(NamedTuple):
+    """`launcher` is `train` where train.py starts the workers itself, `other` where this process already is a worker."""
+
+    launcher: Literal["train", "other"]
+    device: Literal["cpu", "cuda"]
+    nodes: int
+    processes: int
+    """worker processes on each node"""
+
+    @property
+    def world(self) -> int:
+        return self.nodes * self.processes
+
+
+def launcher(environment: Mapping[str, str]) -> Literal["train", "other"]:
+    """Tell whether this process is already one of several workers: torchrun, or any launcher that sets its variables."""
+    return "other" if "RANK" in environment and "WORLD_SIZE" in environment else "train"
+
+
+def is_srun_task(environment: Mapping[str, str]) -> bool:
+    """Whether this is one of several tasks that srun started.
+
+    A batch script or a salloc shell has SLURM_NTASKS too; only a step of several tasks has this one above 1.
+    """
+    return int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and "SLURM_PROCID" in environment
+
+
+def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
+    """torch's rendezvous variables for this task of a Slurm step, from Slurm's own.
+
+    The first host of the step meets the others on a port derived from the job and step, so that two steps on one host
+    do not collide.
+    """
+    world = int(environment["SLURM_STEP_NUM_TASKS"])
+    nodes = int(environment.get("SLURM_STEP_NUM_NODES", "1"))
+    if world % nodes:
+        raise ConfigError(
+            f"launch: srun started {world} tasks on {nodes} nodes; use --ntasks-per-node so that every node has as many"
+        )
+    host = socket.gethostname()
+    if nodes > 1:
+        names = ["scontrol", "show", "hostnames", environment["SLURM_STEP_NODELIST"]]
+        host = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()[0]
+    step = f"{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
+    return {
+        "RANK": environment["SLURM_PROCID"],
+        "LOCAL_RANK": environment.get("SLURM_LOCALID", "0"),
+        "WORLD_SIZE": str(world),
+        "LOCAL_WORLD_SIZE": str(world // nodes),
+        "MASTER_ADDR": environment.get("MASTER_ADDR", host),
+        "MASTER_PORT": environment.get("MASTER_PORT", str(20000 + zlib.crc32(step.encode()) % 20000)),
+    }
+
+
+def find_place(processes: int | None, nodes: int, wanted: int) -> Place:
+    """Decide the number of processes and the device.
+
+    `processes` a node as the user set it, or None for auto; `wanted` is the size of the whole mesh, or 0 where the mesh
+    takes any number. The GPUs are counted through NVML where that works, so that the launcher never opens CUDA.
+    """
+    gpus = torch.cuda.device_count()
+    device: Literal["cpu", "cuda"] = "cuda" if gpus else "cpu"
+    if launcher(os.environ) == "other":
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        return Place("other", device, int(os.environ["WORLD_SIZE"]) // local, local)
+    if processes is None:
+        # Without GPUs two workers are enough to show what a run with more would do, and any laptop has the cores.
+        processes = max(1, wanted // nodes) if wanted else gpus or 2
+    if gpus and processes > gpus:
+        raise ConfigError(
+            f"launch.processes: {processes} workers a node, but {gpus} GPUs are visible; set launch.processes={gpus}"
+            " or fewer, or hide the GPUs with CUDA_VISIBLE_DEVICES= to run on the CPU"
+        )
+    return Place("train", device, nodes, processes)

@@ -1,0 +1,41 @@
+"""The table at the end of a run."""
+
+from __future__ import annotations
+
+import statistics
+
+from rich.console import Console
+from rich.table import Table
+
+from trainer.logger.base import Metrics
+from trainer.run import Run
+
+ROWS = {
+    "accuracy": ("eval/accuracy", "{:.2%}"),
+    "loss (evaluation)": ("eval/loss", "{:.4f}"),
+    "loss (training)": ("train/loss", "{:.4f}"),
+    "samples/s": ("speed/samples_per_s", "{:.0f}"),
+    "step": ("speed/step_ms", "{:.1f} ms"),
+    "  waiting for data": ("speed/data_wait_ms", "{:.1f} ms"),
+    "  forward": ("speed/forward_ms", "{:.1f} ms"),
+    "  backward": ("speed/backward_ms", "{:.1f} ms"),
+    "  exposed communication": ("overlap/exposed_ms", "{:.1f} ms"),
+    "  optimizer": ("speed/optimizer_ms", "{:.1f} ms"),
+    "communication": ("overlap/comm_ms", "{:.1f} ms"),
+    "hidden": ("overlap/hidden_ratio", "{:.0%}"),
+    "sent per rank and step": ("comm/bytes_sent", "{:,.0f} bytes"),
+}
+
+
+def print_summary(run: Run, done: int, history: list[Metrics]) -> None:
+    """Print results as they ended, and times as the median of what was logged, without the first, which warms up."""
+    table = Table(title=f"{run.name}: {done} of {run.total_steps} steps", show_header=False, title_justify="left")
+    for label, (key, form) in ROWS.items():
+        values = [metrics[key] for metrics in history if key in metrics]
+        if not values:
+            continue
+        final = key.startswith(("eval/", "train/"))
+        table.add_row(label, form.format(values[-1] if final else statistics.median(values[1:] or values)))
+    console = Console(soft_wrap=True)
+    console.print(table)
+    print(f"run folder: {run.folder}", flush=True)

@@ -1,0 +1,72 @@
+"""Compose, resolve, launch: `python train.py parallel=ddp comm=allreduce optimizer.lr=0.1`.
+
+Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 143 stopped by SIGINT and SIGTERM.
+"""
+
+# Workers import this file too, so what only the launcher needs is imported in main.
+
+import datetime
+import os
+import pathlib
+import sys
+
+
+def main() -> int:
+    """Run the command line in sys.argv; the exit code."""
+    # Errors come to us as they are; without this Hydra prints them in its own form and exits.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+    from omegaconf import DictConfig
+
+    from trainer import meeting, place
+    from trainer.config import explain, resolve
+    from trainer.launch import Stopped, WorkerFailed, describe, launch
+    from trainer.loop import Diverged
+    from trainer.spec import ConfigError
+
+    if place.is_srun_task(os.environ):
+        os.environ.update(place.adopt_srun(os.environ))
+    started = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    if place.launcher(os.environ) == "other":
+        started = meeting.agree("started", started)
+    os.environ["TRAINER_STARTED"] = started
+
+    conf = pathlib.Path(__file__).parent / "conf"
+    codes = [0]
+
+    def fail(code: int, reason: object) -> None:
+        codes.append(code)
+        # Of several workers that fail alike, one speaks.
+        if os.environ.get("RANK", "0") == "0":
+            print(reason, file=sys.stderr)
+
+    @hydra.main(version_base="1.3", config_path="conf", config_name="config")
+    def task(cfg: DictConfig) -> None:
+        job = HydraConfig.get()
+        try:
+            run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
+            if cfg.dry_run:
+                print(describe(run), end="")
+            else:
+                launch(run)
+        except ConfigError as error:
+            fail(2, error)
+        except (WorkerFailed, Diverged) as error:
+            fail(1, error)
+        except Stopped as stop:
+            # Ends a sweep as well; Hydra lets nothing but this through.
+            sys.exit(128 + stop.number)
+
+    try:
+        task()
+    except HydraException as error:
+        fail(2, explain(error, sys.argv[1:], conf))
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
