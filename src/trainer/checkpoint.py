@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
 from trainer.mesh import Mesh
@@ -27,8 +28,8 @@ class Checkpoints:
     """The checkpoints of one run.
 
     A save copies the state to host memory, which is all that training waits for; a thread writes the copy. Names are
-    those of the model alone, whatever wraps it: `model.<name>`, `optimizer.<name>.<entry>`, and `rank<r>.<entry>` for what
-    every rank has of its own.
+    those of the model alone, whatever wraps it: `model.<name>`, `optimizer.<name>.<entry>`, and `rank<r>.<entry>` for
+    what every rank has of its own.
     """
 
     def __init__(
@@ -59,9 +60,15 @@ class Checkpoints:
         """Wait until the last save is on disk. A save that failed is reported and does not stop the training."""
         if self._writing is None:
             return
+        # A full disk, a lost mount: the run is worth more than one checkpoint.
         try:
             self._writing.result()
-        except Exception as error:  # a full disk, a lost mount: the run is worth more than one checkpoint
+        except CheckpointException as error:  # no Exception by birth; it holds what each rank ran into
+            rank, (reason, _) = next(iter(error.failures.items()))
+            log.warning(
+                "checkpoint: saving step %s failed on rank %d (%s); training goes on", self._saved, rank, reason
+            )
+        except Exception as error:
             log.warning("checkpoint: saving step %s failed (%s); training goes on", self._saved, error)
         self._writing = None
 
@@ -78,12 +85,13 @@ class Checkpoints:
 
         Collective over all ranks. What a rank had of its own is taken only where the world has the same size.
         """
-        stored = checkpoint_folder.TensorReader(path).read_metadata().state_dict_metadata
+        stored = checkpoint_folder.tensors_in(path)
         mine = f"rank{self.mesh.rank}."
         same_world = checkpoint_folder.manifest_of(path)["world"] == self.mesh.world
         wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
+        prefixes = ("optimizer.", "scaler.", *([mine] if same_world else []))
         for name, entry in stored.items():
-            if name.startswith("optimizer.") or name.startswith("scaler.") or (same_world and name.startswith(mine)):
+            if name.startswith(prefixes):
                 wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
         dcp.load(
             wanted,
@@ -111,8 +119,8 @@ class Checkpoints:
                     continue
                 if not isinstance(value, Tensor):
                     raise ConfigError(
-                        f"checkpoint: {type(self.optimizer).__name__} keeps {entry} as a {type(value).__name__}, which a"
-                        " checkpoint cannot hold; choose another optimizer or checkpoint.every=null"
+                        f"checkpoint: {type(self.optimizer).__name__} keeps {entry} as a {type(value).__name__}, which"
+                        " a checkpoint cannot hold; choose another optimizer or checkpoint.every=null"
                     )
                 state[f"optimizer.{names[id(parameter)]}.{entry}"] = value
         if self.scaler.is_enabled():
@@ -152,7 +160,11 @@ def check_resume(run: Run) -> Path | None:
     if path is None:
         log.warning("checkpoint.resume=auto found no checkpoint in %s; starting afresh", run.folder.parent)
         return None
-    stored = checkpoint_folder.shapes_in(path, "model.")
+    stored = {
+        name.removeprefix("model."): tuple(entry.size)
+        for name, entry in checkpoint_folder.tensors_in(path).items()
+        if name.startswith("model.")
+    }
     wanted = {name: tuple(value.shape) for name, value in _skeleton(run).state_dict().items()}
     differences = [
         f"{name} is {stored.get(name, 'missing')} there and {wanted.get(name, 'missing')} here"

@@ -1,7 +1,7 @@
 """Checkpoints as folders: which ones are whole, which is newest, and reading what they hold without running it.
 
-A checkpoint is written into `<name>.partial` and renamed when every rank's files and the manifest are on disk, so a folder
-without that suffix was whole once. The manifest keeps each file's size, which tells a file that was cut since.
+A checkpoint is written into `<name>.partial` and renamed when every rank's files and the manifest are on disk, so a
+folder without that suffix was whole once. The manifest keeps each file's size, which tells a file that was cut since.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint.metadata import Metadata
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
 from trainer.spec import ConfigError
 
@@ -90,7 +90,7 @@ def damage(path: Path) -> str | None:
 
 def newest_whole(candidates: Iterable[Path]) -> tuple[Path | None, list[str]]:
     """The first whole one of `candidates`, and a line for each damaged one that was passed over."""
-    passed_over = []
+    passed_over: list[str] = []
     for path in candidates:
         wrong = damage(path)
         if wrong is None:
@@ -103,8 +103,8 @@ def find(resume: str, siblings: Path) -> tuple[Path | None, list[str]]:
     """The checkpoint that `checkpoint.resume` means, and lines on what was passed over on the way.
 
     `auto` takes the newest whole one of the runs in the folder `siblings`, latest run first, and may find none. A path
-    names a checkpoint, or a run's folder, whose newest whole checkpoint it then means. Raises ConfigError for a path that
-    holds none.
+    names a checkpoint, or a run's folder, whose newest whole checkpoint it then means. Raises ConfigError for a path
+    that holds none.
     """
     if resume == "auto":
         runs = sorted((p for p in siblings.glob("**/checkpoints") if p.is_dir()), reverse=True)
@@ -126,10 +126,10 @@ def find(resume: str, siblings: Path) -> tuple[Path | None, list[str]]:
     return path, []
 
 
-def shapes_in(path: Path, prefix: str) -> dict[str, tuple[int, ...]]:
-    """Names (without `prefix`) and shapes of the tensors whose names start with it."""
+def tensors_in(path: Path) -> dict[str, TensorStorageMetadata]:
+    """Name, size and dtype of every tensor in a checkpoint."""
     stored = TensorReader(path).read_metadata().state_dict_metadata
-    return {name[len(prefix) :]: tuple(entry.size) for name, entry in stored.items() if name.startswith(prefix)}
+    return {name: entry for name, entry in stored.items() if isinstance(entry, TensorStorageMetadata)}
 
 
 class TensorReader(dcp.FileSystemReader):
@@ -144,7 +144,7 @@ class TensorReader(dcp.FileSystemReader):
 
 
 class TensorPlanner(dcp.DefaultLoadPlanner):
-    """Loads tensors, which are read with weights_only, and refuses any other object, which would have to be unpickled."""
+    """Loads tensors, read with weights_only, and refuses other objects, which would have to be unpickled."""
 
     def load_bytes(self, read_item: Any, value: Any) -> None:
         raise ConfigError(f"checkpoint: {read_item.dest_index.fqn} is not a tensor; this is not a checkpoint of ours")

@@ -11,7 +11,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from trainer import place as places
 from trainer.checkpoint import check_resume
@@ -62,7 +62,8 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
         tree: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         key = getattr(error, "full_key", None) or "config"
-        raise ConfigError(f"{key}: {str(error).splitlines()[0]}; set {key}=<value>") from None
+        wrong = "no value is given" if isinstance(error, MissingMandatoryValue) else str(error).splitlines()[0]
+        raise ConfigError(f"{key}: {wrong}; set {key}=<value>") from None
     values = {key: value for key, value in tree.items() if key not in COMMANDS}
     if folder is not None:
         values["folder"] = str(folder)
@@ -94,14 +95,17 @@ def _place(launch: Launch, parallel: Parallel) -> places.Place:
     place = places.find_place(processes, launch.nodes, parallel.wanted())
     if place.launcher == "train" and launch.nodes > 1 and launch.rendezvous is None:
         raise ConfigError(
-            f"launch.rendezvous: {launch.nodes} nodes need a place to meet; set launch.rendezvous=<host of node 0>:29500"
+            f"launch.rendezvous: {launch.nodes} nodes need a place to meet; set"
+            " launch.rendezvous=<host of node 0>:29500"
         )
     if launch.node_rank >= launch.nodes:
         raise ConfigError(
             f"launch.node_rank: {launch.node_rank} is not below launch.nodes={launch.nodes}; nodes are numbered from 0"
         )
     if launch.rendezvous is not None and not launch.rendezvous.rpartition(":")[2].isdigit():
-        raise ConfigError(f"launch.rendezvous: {launch.rendezvous!r} has no port; write host:port, for example n0:29500")
+        raise ConfigError(
+            f"launch.rendezvous: {launch.rendezvous!r} has no port; write host:port, for example n0:29500"
+        )
     return place
 
 

@@ -22,13 +22,16 @@ class Control:
     """Turns SIGINT and SIGTERM into one decision of all ranks to stop after the same step.
 
     1. A thread of its own learns of the signals, so that they are seen while the main thread waits in a collective.
-    2. In every step each rank contributes whether it was told to stop to a small all-reduce on the control group, which
+    2. In every step each rank contributes the signal it got, or 0, to a small all-reduce on the control group, which
     nobody waits for. 3. The result is read in the next step, by when it has long arrived, and is the same on all ranks.
     """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.group = group
+        self.stopped_by = 0
+        """the signal that made all ranks stop, or 0"""
         self._told = threading.Event()
+        self._signal = 0
         self._left = threading.Event()
         self._slowest_s = 0.0
         self._stepped_at = time.monotonic()
@@ -46,17 +49,16 @@ class Control:
         """Call once a step, on all ranks; True, on all ranks in the same step, once any of them was told to stop."""
         now = time.monotonic()
         self._slowest_s, self._stepped_at = max(self._slowest_s, now - self._stepped_at), now
-        stop = False
         if self._pending is not None:
             work, told = self._pending
             work.wait()
-            stop = bool(told.item())
-        mine = torch.tensor([int(self._told.is_set())])
+            self.stopped_by = int(told.item())
+        mine = torch.tensor([self._signal])
         work = dist.all_reduce(mine, op=dist.ReduceOp.MAX, group=self.group, async_op=True)
         self._pending = (work, mine)
-        if stop:
+        if self.stopped_by:
             self.leave()
-        return stop
+        return self.stopped_by != 0
 
     def told_within(self, seconds: float) -> bool:
         """Wait until this rank is told to stop; whether that happened in time."""
@@ -70,8 +72,9 @@ class Control:
         self._left.set()
 
     def _receive(self, wakeups: socket.socket) -> None:
-        while (number := wakeups.recv(1)) and number[0] not in SIGNALS:
+        while (number := wakeups.recv(1)[0]) not in SIGNALS:
             continue
+        self._signal = number
         self._told.set()
         if not self._left.wait(max(GRACE_S, 2 * self._slowest_s)):
             # No exception would reach a main thread that waits inside a collective.

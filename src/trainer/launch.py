@@ -21,6 +21,7 @@ from trainer.loop import Diverged
 from trainer.run import Run
 from trainer.spec import ConfigError, dump
 
+AGENT = "torch.distributed.elastic"
 # Seconds that stopped workers have to save a checkpoint before they are killed.
 SAVING_S = 60
 
@@ -45,16 +46,19 @@ def launch(run: Run) -> None:
             worker.main(run)
             return
         try:
-            elastic_launch(_agent(run), worker.main)(run)
+            with _quiet_agent():
+                elastic_launch(_agent(run), worker.main)(run)
         except ChildFailedError as error:
             rank, failure = error.get_first_failure()
+            if failure.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+                # Someone told a worker to stop instead of this launcher; the others followed it.
+                raise Stopped(failure.exitcode - 128) from None
             raise _explain(run, rank, failure) from None
         except SignalException as error:
             raise Stopped(error.sigval) from None
 
 
 def _agent(run: Run) -> LaunchConfig:
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # its news is told in our words
     several = run.launch.nodes > 1
     endpoint = run.launch.rendezvous or "localhost:0"
     return LaunchConfig(
@@ -113,6 +117,20 @@ def _environment(run: Run) -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _quiet_agent() -> Iterator[None]:
+    """What the agent has to say is said in our words; each of its loggers has a level of its own."""
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith(AGENT)]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:

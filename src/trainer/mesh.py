@@ -16,8 +16,8 @@ AXES = ("pipeline", "data", "tensor")
 class Mesh:
     """Ranks laid out along AXES, the last axis adjacent; a group an axis, and two that carry no gradients.
 
-    `control` moves the trainer's own few numbers (metrics, the wish to stop) and `storage` is used by checkpoints, which
-    may be written from a thread. Both are Gloo groups of all ranks, so that neither touches a GPU's streams.
+    `control` moves the trainer's own few numbers (metrics, the wish to stop) and `storage` is used by checkpoints,
+    which may be written from a thread. Both are Gloo groups of all ranks, so that neither touches a GPU's streams.
     """
 
     rank: int
@@ -38,6 +38,12 @@ class Mesh:
             sizes=dict(sizes),
             ranks={axis: axes.get_local_rank(axis) for axis in AXES},
             groups={axis: axes.get_group(axis) for axis in AXES},
-            control=dist.new_group(backend="gloo", timeout=timeout, group_desc="control"),
-            storage=dist.new_group(backend="gloo", timeout=timeout, group_desc="storage"),
+            control=_everyone("control", timeout),
+            storage=_everyone("storage", timeout),
         )
+
+
+def _everyone(purpose: str, timeout: datetime.timedelta) -> dist.ProcessGroup:
+    group = dist.new_group(backend="gloo", timeout=timeout, group_desc=purpose)
+    assert isinstance(group, dist.ProcessGroup), "every rank is a member"
+    return group

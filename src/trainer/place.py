@@ -15,7 +15,7 @@ from trainer.spec import ConfigError
 
 
 class Place(NamedTuple):
-    """`launcher` is `train` where train.py starts the workers itself, `other` where this process already is a worker."""
+    """`launcher` is `train` where train.py starts the workers, `other` where this process already is a worker."""
 
     launcher: Literal["train", "other"]
     device: Literal["cpu", "cuda"]
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def launcher(environment: Mapping[str, str]) -> Literal["train", "other"]:
-    """Tell whether this process is already one of several workers: torchrun, or any launcher that sets its variables."""
+    """Tell whether this process is already a worker, of torchrun or of any launcher that sets its variables."""
     return "other" if "RANK" in environment and "WORLD_SIZE" in environment else "train"
 
 

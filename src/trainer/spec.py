@@ -60,7 +60,9 @@ def load_callable(path: str, where: str) -> Any:
     """Import `package.module:attribute`, the form in which users name their own code. Raises ConfigError."""
     module, colon, attribute = path.partition(":")
     if not (module and colon and attribute):
-        raise ConfigError(f"{where}: {path!r} is not of the form package.module:callable; write for example mine.net:Net")
+        raise ConfigError(
+            f"{where}: {path!r} is not of the form package.module:callable; write for example mine.net:Net"
+        )
     found = _locate(f"{module}.{attribute}", where)
     if not callable(found):
         raise ConfigError(f"{where}: {path} is a {type(found).__name__}, not a callable; name a function or a class")
@@ -122,7 +124,7 @@ def _explain(error: ValidationError, cls: type[Spec], where: str) -> str:
     return f"{key}: {problem['input']!r} is not allowed: {message}{_meaning(cls, keys)}{more}"
 
 
-_TYPE_NAMES = frozenset({"int", "float", "str", "bool", "none", "constrained-int", "constrained-float", "constrained-str"})
+_TYPE_NAMES = frozenset({"int", "float", "str", "bool", "none", "constrained-int", "constrained-float"})
 
 
 def _fields_at(cls: type[Spec], keys: list[str]) -> Iterable[str]:

@@ -36,7 +36,7 @@ LOST_PEER_S = 5.0
 
 @record
 def main(run: Run) -> int:
-    """Run this process's part of `run`; the number of steps done."""
+    """Run this process's part of `run`; the number of steps done. Exits with 128 + n after signal n stopped it."""
     device = _device()
     torch.set_num_threads(_threads(run))
     folder = Path(meeting.join(str(run.folder), device, run.timeout))
@@ -45,7 +45,11 @@ def main(run: Run) -> int:
     mesh = Mesh.join(run.parallel.sizes(run.place.world), device, run.timeout)
     control = Control(mesh.control)
     try:
-        return _train(run, mesh, device, control)
+        done = _train(run, mesh, device, control)
+        if control.stopped_by:
+            # Returning would leave this process waiting for an agent that waits for it to end.
+            sys.exit(128 + control.stopped_by)
+        return done
     except RuntimeError as error:
         if "onnection" in str(error) and control.told_within(LOST_PEER_S):
             sys.exit(1)
@@ -97,10 +101,10 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
     writers = []
     if mesh.rank == 0:
         config = dump(run.model_copy(update={"folder": str(run.folder)})) | {"place": run.place._asdict()}
-        writers = [
-            logger.build(run.folder, config, run.total_steps, first_step) for logger in run.logger.values()
-        ]
-    job = Job(run, mesh, device, executor, optimizer, synchroniser, checkpoints, control, meter, split.evaluation, writers)
+        writers = [logger.build(run.folder, config, run.total_steps, first_step) for logger in run.logger.values()]
+    job = Job(
+        run, mesh, device, executor, optimizer, synchroniser, checkpoints, control, meter, split.evaluation, writers
+    )
     try:
         done = train(job, batches, first_step)
     finally:

@@ -11,7 +11,7 @@ from trainer.comm.base import CommHook, Hook
 
 
 class AllReduce(CommHook):
-    """Divide by the number of ranks, then sum over them. Bitwise what DDP does without a hook."""
+    """Scale by one over the number of ranks, then sum over them. Bitwise what DDP does without a hook."""
 
     def build(self, group: dist.ProcessGroup) -> tuple[Any, Hook]:
         return group, allreduce
@@ -22,7 +22,8 @@ class AllReduce(CommHook):
 
 def allreduce(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average the bucket in place; the future holds its flat buffer."""
-    buffer = bucket.buffer().div_(dist.get_world_size(group))
+    # Multiplied, as DDP does without a hook: dividing rounds otherwise where the size is no power of two.
+    buffer = bucket.buffer().mul_(1 / dist.get_world_size(group))
     work = dist.all_reduce(buffer, group=group, async_op=True)
     return work.get_future().then(_first)
 

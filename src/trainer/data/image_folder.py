@@ -40,7 +40,8 @@ class ImageFolder(Data):
         missing = [name for name in self._classes("val") if name not in self._classes("train")]
         if missing:
             raise ConfigError(
-                f"data.root: {self.root / 'val'} has the class {missing[0]!r}, which train lacks; the folders must match"
+                f"data.root: {self.root / 'val'} has the class {missing[0]!r}, which train lacks; the folders must"
+                " match"
             )
 
     def build(self, seed: int) -> Split:

@@ -38,6 +38,7 @@ class Wandb(Logger):
     def build(self, folder: Path, config: dict[str, Any], total_steps: int, first_step: int) -> Writer:
         start = {
             "mode": self.mode,
+            "finish_timeout_s": self.finish_timeout_s,
             "init": {
                 "project": self.project,
                 "entity": self.entity,
@@ -57,6 +58,7 @@ class _Tracker:
 
     def __init__(self, start: dict[str, Any], finish_timeout_s: float) -> None:
         self.finish_timeout_s = finish_timeout_s
+        self._warned = False
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._lines.put(json.dumps(start))
         self._process = subprocess.Popen(
@@ -75,13 +77,15 @@ class _Tracker:
     def close(self) -> None:
         self._lines.put(None)
         try:
-            self._process.wait(self.finish_timeout_s)
+            code = self._process.wait(self.finish_timeout_s)
         except subprocess.TimeoutExpired:
-            log.warning(
-                "wandb: not done after %g s, so it is ended; all metrics are in metrics.jsonl", self.finish_timeout_s
-            )
+            self._warn(f"not done after {self.finish_timeout_s:g} s, so it is ended")
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        else:
+            self._feeder.join()
+            if code:
+                self._warn("its process ended early")
 
     def _feed(self) -> None:
         assert self._process.stdin is not None
@@ -91,4 +95,10 @@ class _Tracker:
                 self._process.stdin.flush()
             self._process.stdin.close()
         except OSError:
-            log.warning("wandb: its process ended early; training goes on, and all metrics are in metrics.jsonl")
+            self._warn("its process ended early")
+
+    def _warn(self, reason: str) -> None:
+        """Say, once, that W&B has not everything."""
+        if not self._warned:
+            self._warned = True
+            log.warning("wandb: %s; training goes on, and all metrics are in metrics.jsonl", reason)

@@ -1,7 +1,7 @@
 """The process that talks to W&B: JSON lines come in on standard input, the first one says how to start.
 
-Run as `python -m trainer.logger.wandb_process`. A tracker that cannot be reached, answers nonsense or hangs harms nobody
-else here.
+Run as `python -m trainer.logger.wandb_process`. A tracker that cannot be reached, answers nonsense or hangs harms
+nobody else here, and outlives nobody for long.
 """
 
 from __future__ import annotations
@@ -10,66 +10,81 @@ import json
 import netrc
 import os
 import signal
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import urlparse
 
-DEFAULT_SERVER = "https://api.wandb.ai"
 
-
-def main(lines: Iterable[str]) -> None:
+def main(lines: Iterable[str], told: TextIO) -> None:
+    """Start as the first of `lines` says and log the others; what the user should know is written to `told`."""
     stream = iter(lines)
     start = json.loads(next(stream))
-    mode = start["mode"]
-    if mode == "auto":
-        mode = "online" if has_key(os.environ) else "offline"
+    stream = _limited(stream, start["finish_timeout_s"])
     try:
-        send(mode, start["init"], stream)
+        send(start["mode"], start["init"], stream, told)
     except Exception as error:  # the client raises many types, and some only when it finishes
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        print(
-            f"wandb: stopped ({reason[0]}); training goes on, and all metrics are in metrics.jsonl",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"wandb: stopped ({reason[0]}); training goes on, and all metrics are in metrics.jsonl", file=told)
         for _ in stream:  # keep the pipe open until the run ends, so that this is the only line about it
             pass
 
 
-def send(mode: str, init: dict[str, Any], stream: Iterable[str]) -> None:
+def send(mode: str, init: Mapping[str, Any], stream: Iterable[str], told: TextIO) -> None:
     """Start a W&B run and log each line of `stream` to it."""
     import wandb
 
     settings = wandb.Settings(silent=True, console="off", init_timeout=60, disable_git=True, disable_code=True)
+    if mode == "auto":
+        mode = "online" if has_key(os.environ, wandb.setup(settings).settings.base_url) else "offline"
     run = wandb.init(**init, mode=mode, resume="allow" if mode == "online" else None, settings=settings)
     if mode == "offline":
         folder = Path(run.dir).parent
         say = f"offline run in {folder}; look at it with `wandb leet {folder}` or upload it with `wandb sync {folder}`"
     else:
         say = f"online at {run.url}"
-    print(f"wandb: {say}", file=sys.stderr, flush=True)
+    print(f"wandb: {say}", file=told)
     for line in stream:
         entry = json.loads(line)
         run.log(entry["metrics"], step=entry["step"])
     run.finish()
 
 
-def has_key(environment: Any) -> bool:
-    """Whether W&B's client would find a key: in the environment, or in a netrc file's entry for its server."""
-    if environment.get("WANDB_API_KEY"):
+def has_key(environment: Mapping[str, str], server: str) -> bool:
+    """Whether W&B's client would find a key for `server`: in the environment, or in a netrc file."""
+    if environment.get("WANDB_API_KEY") or environment.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
-    host = urlparse(environment.get("WANDB_BASE_URL", DEFAULT_SERVER)).hostname
-    path = Path(environment.get("NETRC", Path.home() / ".netrc"))
+    path = Path(environment.get("NETRC") or "~/.netrc").expanduser()
     try:
-        return host is not None and netrc.netrc(str(path)).authenticators(host) is not None
+        # The port is part of the machine's name in the entry that `wandb login` writes.
+        return netrc.netrc(str(path)).authenticators(urlparse(server).netloc) is not None
     except (OSError, netrc.NetrcParseError):
         return False
+
+
+def _limited(stream: Iterator[str], finish_timeout_s: float) -> Iterator[str]:
+    """`stream`, at whose end this process has so many seconds to live.
+
+    A trainer that waits ends it sooner itself; this is for one that was killed.
+    """
+    yield from stream
+    signal.setitimer(signal.ITIMER_REAL, finish_timeout_s + 1)
+
+
+def _detach() -> tuple[TextIO, TextIO]:
+    """Standard input and standard error for ourselves alone.
+
+    The client and its service print much and would hold our pipe open: they get the null device.
+    """
+    lines, told = os.fdopen(os.dup(0)), os.fdopen(os.dup(2), "w", buffering=1)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    return lines, told
 
 
 if __name__ == "__main__":
     # The trainer ends this process by closing its input; a signal meant for the training must not cut an upload.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    main(sys.stdin)
+    main(*_detach())

@@ -32,6 +32,6 @@ class Model(Component):
         sample = run.data.sample()
         if sample.kind not in self.accepts():
             raise ConfigError(
-                f"model: {type(self).__name__} reads {' or '.join(self.accepts())} samples, but data gives {sample.kind}"
-                f" of shape {sample.shape}; choose another model or data"
+                f"model: {type(self).__name__} reads {' or '.join(self.accepts())} samples, but data gives"
+                f" {sample.kind} of shape {sample.shape}; choose another model or data"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Annotated
 
@@ -25,6 +26,6 @@ class MLP(Model):
     def build(self, sample: Sample) -> nn.Module:
         sizes = [math.prod(sample.shape)] + [self.width] * self.depth
         layers: list[nn.Module] = [nn.Flatten()]
-        for size, following in zip(sizes, sizes[1:], strict=False):
+        for size, following in itertools.pairwise(sizes):
             layers += [nn.Linear(size, following), nn.ReLU()]
         return nn.Sequential(*layers, nn.Linear(sizes[-1], sample.classes))

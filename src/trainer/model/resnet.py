@@ -31,7 +31,8 @@ class ResNet(Model):
         names = [name for name, builder in builders.items() if builder.__module__ == "torchvision.models.resnet"]
         if self.variant not in names:
             raise ConfigError(
-                f"model.variant: torchvision has no residual network '{self.variant}'{did_you_mean(self.variant, names)}"
+                f"model.variant: torchvision has no residual network '{self.variant}'"
+                f"{did_you_mean(self.variant, names)}"
             )
 
     def build(self, sample: Sample) -> nn.Module:

@@ -1,7 +1,7 @@
 """The transformer block that vit and gpt share.
 
-Queries, keys and values have a projection each, and layers live in a ModuleDict under their own numbers, so that a model
-can be cut across heads or between layers while every parameter keeps its name.
+Queries, keys and values have a projection each, and layers live in a ModuleDict under their own numbers, so that a
+model can be cut across heads or between layers while every parameter keeps its name.
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ class ByName(Optimizer):
         try:
             self.build(nn.Linear(2, 2))
         except Exception as error:  # torch's optimizers raise several types for a bad value
-            raise ConfigError(f"optimizer.options: {self.class_name} refuses them: {error}; change the value") from error
+            raise ConfigError(
+                f"optimizer.options: {self.class_name} refuses them: {error}; change the value"
+            ) from error
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         trained = [p for p in module.parameters() if p.requires_grad]

@@ -1,4 +1,4 @@
-"""Marks in time: on a CPU the monotonic clock, on a GPU events on the current stream, read later and never waited for."""
+"""Marks in time: on a CPU the monotonic clock, on a GPU events on the current stream, never waited for."""
 
 from __future__ import annotations
 

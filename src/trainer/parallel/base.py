@@ -22,7 +22,7 @@ class DataAxis(Spec):
     gradient_as_bucket_view: bool = True
     """whether gradients are views of the buckets, which saves a copy and its memory"""
     find_unused_parameters: bool = False
-    """whether parameters may stay without a gradient in a step; costs a walk of the graph and a small reduction a step"""
+    """whether parameters may stay without a gradient in a step; costs a walk of the graph and a small reduction"""
 
 
 class Parallel(Component):
@@ -39,8 +39,8 @@ class Parallel(Component):
         sizes = {"pipeline": 1, "data": world if self.data.size == -1 else self.data.size, "tensor": 1}
         if sizes["data"] != world:
             raise ConfigError(
-                f"parallel.data.size: {sizes['data']} replicas do not fill {world} processes; set parallel.data.size=-1,"
-                f" or start {sizes['data']} processes in all"
+                f"parallel.data.size: {sizes['data']} replicas do not fill {world} processes; set"
+                f" parallel.data.size=-1, or start {sizes['data']} processes in all"
             )
         return sizes
 

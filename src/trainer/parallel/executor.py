@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 
 import torch
@@ -27,7 +28,9 @@ class Executor:
         meter: Meter,
     ) -> None:
         self.module, self.loss, self.microbatches, self.meter = module, loss, microbatches, meter
-        self._autocast = {"device_type": device.type, "dtype": DTYPES.get(precision), "enabled": precision in DTYPES}
+        self._autocast = functools.partial(
+            torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
+        )
         # Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
 
@@ -38,7 +41,7 @@ class Executor:
         for number, (x, y) in enumerate(pieces):
             last = number == len(pieces) - 1
             with contextlib.nullcontext() if last else self._without_reduction():
-                with self.meter.span("forward"), torch.autocast(**self._autocast):
+                with self.meter.span("forward"), self._autocast():
                     loss = self.loss(self.module(x), y) / len(pieces)
                 with self.meter.span("backward"):
                     self.scaler.scale(loss).backward()
@@ -48,7 +51,7 @@ class Executor:
     def predict(self, inputs: Tensor) -> Tensor:
         """The model's output, computed by the replica itself: evaluation moves no gradients and may be uneven."""
         inner = self.module.module if isinstance(self.module, DistributedDataParallel) else self.module
-        with torch.autocast(**self._autocast):
+        with self._autocast():
             return inner(inputs)
 
     def _without_reduction(self) -> contextlib.AbstractContextManager:

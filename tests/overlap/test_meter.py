@@ -1,0 +1,207 @@
+"""The meter against a clock that the test sets: every quantity of a step is exact."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from trainer.overlap.meter import SUMS, Meter
+
+
+class SetClock:
+    """A clock that stands where it is put; marks later than `reached` have not passed yet."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.reached = float("inf")
+
+    def mark(self) -> float:
+        return self.now
+
+    def passed(self, mark: float) -> bool:
+        return mark <= self.reached
+
+    def between(self, start: float, end: float) -> float:
+        return end - start
+
+
+@pytest.fixture
+def clock() -> SetClock:
+    return SetClock()
+
+
+@pytest.fixture
+def meter(clock: SetClock) -> Meter:
+    return Meter(clock)
+
+
+def work(meter: Meter, clock: SetClock, lane: str, start: float, end: float, bytes: float = 0.0) -> None:
+    """A span from one time to another."""
+    clock.now = start
+    span = meter.begin(lane, bytes)
+    clock.now = end
+    span.end = clock.mark()
+
+
+@contextlib.contextmanager
+def step(meter: Meter, clock: SetClock, start: float, end: float) -> Iterator[None]:
+    clock.now = start
+    meter.begin_step()
+    yield
+    clock.now = end
+    meter.end_step()
+
+
+def measure(meter: Meter, clock: SetClock, start: float, end: float, *spans: tuple) -> dict[str, float]:
+    """The quantities of one step with these spans of work."""
+    with step(meter, clock, start, end):
+        for span in spans:
+            work(meter, clock, *span)
+    (measured,) = meter.read()
+    return measured
+
+
+def test_a_step_with_half_of_its_communication_hidden(meter: Meter, clock: SetClock):
+    measured = measure(
+        meter,
+        clock,
+        100,
+        130,
+        ("data", 100, 101),
+        ("forward", 101, 105),
+        ("backward", 105, 115),
+        ("comm", 110, 114, 64.0),
+        ("comm", 113, 120, 16.0),
+        ("optimizer", 120, 122),
+    )
+    assert measured == {
+        "step": 30,
+        "data": 1,
+        "forward": 4,
+        "backward": 10,
+        "optimizer": 2,
+        "comm": 10,
+        "exposed": 5,
+        "tail": 5,
+        "bytes": 80,
+    }
+    assert set(measured) == set(SUMS)
+
+
+def test_a_step_without_communication_exposes_nothing(meter: Meter, clock: SetClock):
+    measured = measure(meter, clock, 0, 10, ("forward", 1, 4), ("backward", 4, 9))
+    assert (measured["comm"], measured["exposed"], measured["tail"], measured["bytes"]) == (0, 0, 0, 0)
+
+
+def test_communication_that_ends_within_the_backward_pass_has_no_tail(meter: Meter, clock: SetClock):
+    measured = measure(meter, clock, 0, 10, ("backward", 1, 9), ("comm", 2, 8))
+    assert (measured["comm"], measured["exposed"], measured["tail"]) == (6, 0, 0)
+
+
+def test_reading_data_hides_nothing_but_the_optimizer_does(meter: Meter, clock: SetClock):
+    measured = measure(meter, clock, 0, 10, ("data", 0, 3), ("optimizer", 5, 7), ("comm", 1, 9))
+    assert measured["exposed"] == 6
+
+
+def test_spans_of_one_lane_that_overlap_count_once(meter: Meter, clock: SetClock):
+    measured = measure(meter, clock, 0, 10, ("forward", 0, 4), ("forward", 2, 6), ("comm", 1, 3), ("comm", 2, 9))
+    assert (measured["forward"], measured["comm"], measured["exposed"]) == (6, 8, 3)
+
+
+def test_a_backward_pass_that_waits_for_its_last_buckets_is_clipped_where_the_gradients_were_ready(
+    meter: Meter, clock: SetClock
+):
+    with step(meter, clock, 0, 20):
+        work(meter, clock, "forward", 0, 4)
+        with meter.span("backward"):
+            work(meter, clock, "comm", 6, 12)
+            clock.now = 10
+            meter.gradients_ready()
+            work(meter, clock, "comm", 10, 18)
+    (measured,) = meter.read()
+    assert measured["backward"] == 6
+    assert (measured["comm"], measured["exposed"], measured["tail"]) == (12, 8, 8)
+
+
+def test_only_the_backward_pass_in_which_the_gradients_were_ready_is_clipped(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 20):
+        work(meter, clock, "backward", 1, 3)
+        with meter.span("backward"):
+            clock.now = 7
+            meter.gradients_ready()
+            clock.now = 9
+    assert meter.read()[0]["backward"] == 2 + 4
+
+
+def test_a_mark_that_has_not_passed_holds_its_step_and_those_after_it_back(meter: Meter, clock: SetClock):
+    clock.reached = 5
+    for start in (0, 10):
+        with step(meter, clock, start, start + 4):
+            work(meter, clock, "comm", start + 1, start + 8)
+    assert meter.read() == []
+    clock.reached = 8
+    assert [measured["comm"] for measured in meter.read()] == [7]
+    clock.reached = 20
+    assert [measured["comm"] for measured in meter.read()] == [7]
+    assert meter.read() == []
+
+
+def test_a_span_that_has_not_ended_holds_its_step_back(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 4):
+        clock.now = 1
+        late = meter.begin("comm")
+    with step(meter, clock, 4, 6):
+        pass
+    assert meter.read() == []
+    late.end = 5.0
+    assert [(measured["step"], measured["comm"]) for measured in meter.read()] == [(4, 4), (2, 0)]
+
+
+def test_a_step_that_is_open_is_not_read(meter: Meter, clock: SetClock):
+    meter.begin_step()
+    work(meter, clock, "forward", 0, 1)
+    assert meter.read() == []
+
+
+def test_a_span_is_measured_although_its_body_fails(meter: Meter, clock: SetClock):
+    def fail() -> None:
+        clock.now = 3
+        raise RuntimeError("out of memory")
+
+    with step(meter, clock, 0, 5):
+        with pytest.raises(RuntimeError, match="out of memory"), meter.span("forward"):
+            fail()
+    assert meter.read()[0]["forward"] == 3
+
+
+def test_spans_may_begin_and_end_in_other_threads(meter: Meter, clock: SetClock):
+    spans, barrier = [], threading.Barrier(8)
+
+    def begin() -> None:
+        barrier.wait()
+        spans.extend(meter.begin("comm", 1.0) for _ in range(100))
+
+    def end(mine: list) -> None:
+        for span in mine:
+            span.end = 7.0
+
+    def all_of(threads: list[threading.Thread]) -> None:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    with step(meter, clock, 0, 10):
+        clock.now = 2
+        all_of([threading.Thread(target=begin) for _ in range(8)])
+    all_of([threading.Thread(target=end, args=(spans[first::2],)) for first in (0, 1)])
+    (measured,) = meter.read()
+    assert (measured["bytes"], measured["comm"]) == (800, 5)
+
+
+def test_each_step_has_its_own_spans(meter: Meter, clock: SetClock):
+    lengths = [measure(meter, clock, start, start + 5, ("comm", start, start + 1 + start / 10)) for start in (0, 10)]
+    assert [measured["comm"] for measured in lengths] == [1, 2]

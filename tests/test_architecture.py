@@ -1,0 +1,109 @@
+"""The rules of the architecture, checked on the source itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "trainer"
+FILES = sorted(SOURCE.rglob("*.py"))
+GROUPS = ("parallel", "comm", "sync", "nccl", "optimizer", "schedule", "model", "data", "logger")
+# What a group may know of the rest of the package, besides itself.
+COMMON = ("trainer.spec", "trainer.sample")
+# Experiments and the search space are presets of nothing that has a file of its own.
+PRESETS = {"parallel": {"none"}}
+COLLECTIVES = {
+    "all_reduce",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "reduce_scatter_tensor",
+    "send",
+    "recv",
+    "isend",
+    "irecv",
+}
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Modules that a file imports when it runs: what stands under TYPE_CHECKING is left out."""
+    tree = ast.parse(path.read_text())
+    hidden = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING"
+        for node in ast.walk(branch)
+    }
+    for node in ast.walk(tree):
+        if id(node) in hidden:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{_name(path)} has a relative import"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_a_file_holds_one_idea_of_at_most_300_lines(path):
+    assert len(path.read_text().splitlines()) <= 300
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_hydra_ends_at_resolve(path):
+    if path.name == "config.py" and path.parent == SOURCE:
+        return
+    assert not [name for name in _imports(path) if name.split(".")[0] in ("hydra", "omegaconf")]
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if p.parent.name in GROUPS], ids=_name)
+def test_groups_know_only_themselves_and_what_is_common(path):
+    # The executor is where the axes' work and the meter come together.
+    allowed = (*COMMON, f"trainer.{path.parent.name}.", *(["trainer.overlap"] if path.name == "executor.py" else []))
+    foreign = [name for name in _imports(path) if name.startswith("trainer") and not name.startswith(allowed)]
+    assert not foreign
+
+
+@pytest.mark.parametrize("path", [*(SOURCE / "comm").glob("*.py"), SOURCE / "overlap" / "timed_hook.py"], ids=_name)
+def test_hooks_keep_real_annotations_which_ddp_inspects(path):
+    assert "__future__" not in set(_imports(path))
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_every_collective_names_its_group(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"dist.{name}" for name in COLLECTIVES}:
+            groups = [keyword.value for keyword in node.keywords if keyword.arg == "group"]
+            assert groups, f"{_name(path)}:{node.lineno} leaves its group to chance"
+            assert ast.unparse(groups[0]) != "None"
+
+
+@pytest.mark.parametrize("package", ["comm", "sync", "parallel", "overlap"])
+def test_nothing_in_a_step_waits_for_the_device(package):
+    for path in (SOURCE / package).glob("*.py"):
+        if path.name == "metrics.py":  # called at log steps only
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                assert node.func.attr not in ("item", "synchronize", "barrier"), f"{_name(path)}:{node.lineno}"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_yaml_source_and_test_mirror_each_other(group):
+    files = {path.stem for path in (ROOT / "conf" / group).glob("*.yaml")} - PRESETS.get(group, set())
+    assert files, f"conf/{group} is empty"
+    for name in files:
+        assert (SOURCE / group / f"{name}.py").exists(), f"conf/{group}/{name}.yaml has no source of its name"
+        assert (ROOT / "tests" / group / f"test_{name}.py").exists(), f"{group}/{name} has no test of its name"

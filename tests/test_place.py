@@ -1,0 +1,56 @@
+"""Who starts the processes, and what Slurm's variables mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainer import place
+from trainer.spec import ConfigError
+
+STEP = {
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_STEP_NUM_NODES": "1",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "3",
+    "SLURM_JOB_ID": "17",
+    "SLURM_STEP_ID": "0",
+}
+
+
+def test_torchruns_variables_make_this_process_a_worker():
+    assert place.launcher({"RANK": "0", "WORLD_SIZE": "2"}) == "other"
+    assert place.launcher({}) == "train"
+
+
+def test_only_a_step_of_several_tasks_is_sruns():
+    assert place.is_srun_task(STEP)
+    # What a batch script or an interactive shell inside an allocation sees.
+    assert not place.is_srun_task({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"})
+    assert not place.is_srun_task({"SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"})
+
+
+def test_srun_gives_torchs_rendezvous():
+    adopted = place.adopt_srun(STEP)
+    assert {name: adopted[name] for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")} == {
+        "RANK": "3",
+        "LOCAL_RANK": "3",
+        "WORLD_SIZE": "4",
+        "LOCAL_WORLD_SIZE": "4",
+    }
+    assert 20000 <= int(adopted["MASTER_PORT"]) < 40000
+    assert adopted["MASTER_PORT"] == place.adopt_srun({**STEP, "SLURM_PROCID": "0"})["MASTER_PORT"]
+    assert adopted["MASTER_PORT"] != place.adopt_srun({**STEP, "SLURM_STEP_ID": "1"})["MASTER_PORT"]
+
+
+def test_uneven_nodes_are_refused():
+    with pytest.raises(ConfigError) as caught:
+        place.adopt_srun({**STEP, "SLURM_STEP_NUM_NODES": "3"})
+    assert str(caught.value) == (
+        "launch: srun started 4 tasks on 3 nodes; use --ntasks-per-node so that every node has as many"
+    )
+
+
+def test_a_mesh_that_needs_one_process_gets_one(make_run):
+    assert make_run("parallel=none").place.processes == 1
+    assert make_run("parallel.data.size=4").place.processes == 4
+    assert make_run().place.processes == 2
