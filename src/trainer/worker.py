@@ -60,13 +60,15 @@ def main(run: Run) -> int:
 
 
 def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
-    torch.manual_seed(run.seed)
-    random.seed(run.seed)
+    # A user's data may be made or split at random: alike on all ranks.
+    _seed(run.seed)
+    split = run.data.build(run.seed)
+    _seed(run.seed)
     model = run.model.build(run.data.sample()).to(device)
     if run.compile:
         model.compile()
     # Replicas start equal and then draw different dropout masks.
-    torch.manual_seed(run.seed + 1 + mesh.ranks["data"])
+    _seed(run.seed + 1 + mesh.ranks["data"])
 
     meter = Meter(clock_for(device))
     group, size = mesh.groups["data"], mesh.sizes["data"]
@@ -83,7 +85,6 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
         resume = Path(run.checkpoint.resume)
     first_step = 0 if resume is None else checkpoint_folder.manifest_of(resume)["step"]
 
-    split = run.data.build(run.seed)
     order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
     batches = training_batches(split.train, order, run.data.workers, run.data.prefetch, device)
     if resume is not None and first_step < run.total_steps:
@@ -113,6 +114,11 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
     if mesh.rank == 0:
         print_summary(run, done, job.history)
     return done
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
 
 
 def _device() -> torch.device:

@@ -171,9 +171,8 @@ def test_a_span_is_measured_although_its_body_fails(meter: Meter, clock: SetCloc
         clock.now = 3
         raise RuntimeError("out of memory")
 
-    with step(meter, clock, 0, 5):
-        with pytest.raises(RuntimeError, match="out of memory"), meter.span("forward"):
-            fail()
+    with step(meter, clock, 0, 5), pytest.raises(RuntimeError, match="out of memory"), meter.span("forward"):
+        fail()
     assert meter.read()[0]["forward"] == 3
 
 

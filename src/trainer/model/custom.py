@@ -53,4 +53,9 @@ class Custom(Model):
             raise ConfigError(
                 f"model.factory: {self.factory} returned a {type(made).__name__}; it must return a torch.nn.Module"
             )
+        if any(isinstance(p, nn.parameter.UninitializedParameter) for p in made.parameters()):
+            raise ConfigError(
+                f"model.factory: {self.factory} returned lazy parameters, whose sizes no rank knows yet; run"
+                " one sample through it in the factory"
+            )
         return made
