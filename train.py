@@ -15,6 +15,8 @@ def main() -> int:
     """Run the command line in sys.argv; the exit code."""
     # Errors come to us as they are; without this Hydra prints them in its own form and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
+    # Read when torch is imported. Sockets that close are told in our words.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
     import hydra
     from hydra.core.hydra_config import HydraConfig
@@ -30,7 +32,8 @@ def main() -> int:
 
     if place.is_srun_task(os.environ):
         os.environ.update(place.adopt_srun(os.environ))
-    started = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    # Launchers of several nodes may have agreed on a stamp, and so on a folder.
+    started = os.environ.get("TRAINER_STARTED") or datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
     if place.launcher(os.environ) == "other":
         started = meeting.agree("started", started)
     os.environ["TRAINER_STARTED"] = started

@@ -45,7 +45,7 @@ def _train(mesh: Mesh, model: Model, sample: Sample, dtype: torch.dtype, microba
     net = model.build(sample).to(dtype)
     meter, group, size = Meter(HostClock()), mesh.groups["data"], mesh.sizes["data"]
     state, hook = AllReduce().build(group)
-    timed = Timed(meter, state, hook, lambda bytes: AllReduce().bytes_sent(bytes, size))
+    timed = Timed(meter, state, hook, lambda nbytes: AllReduce().bytes_sent(state, nbytes, size))
     axis = DataAxis(bucket_cap_mb=0.02)
     executor = Executor(
         replicate(net, axis, group, timed, timed_hook), model.loss, torch.device("cpu"), "fp32", microbatches, meter

@@ -21,6 +21,7 @@ OPEN = {
     "data/custom": ["data.factory=tests.test_yaml:two_data_sets", "batch.size=2"],
     "data/cifar10": None,
     "data/image_folder": None,
+    "comm/custom": ["comm.factory=tests.test_yaml:a_hook"],
     "data/text": ["model=gpt"],
     "model/gpt": ["data=text"],
 }
@@ -31,6 +32,10 @@ def two_data_sets():
 
     data = torch.utils.data.TensorDataset(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.long))
     return data, data
+
+
+def a_hook(group):
+    return group, None
 
 
 def _id(path: Path) -> str:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
+from trainer.comm.base import CommHook
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
 
@@ -29,7 +30,7 @@ class Checkpoints:
 
     A save copies the state to host memory, which is all that training waits for; a thread writes the copy. Names are
     those of the model alone, whatever wraps it: `model.<name>`, `optimizer.<name>.<entry>`, and `rank<r>.<entry>` for
-    what every rank has of its own.
+    what every rank has of its own, with what its communication hook carries under `rank<r>.comm.`.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class Checkpoints:
         module: nn.Module,
         optimizer: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
+        comm: CommHook,
+        comm_state: Any,
     ) -> None:
+        self.comm, self.comm_state = comm, comm_state
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -89,7 +93,10 @@ class Checkpoints:
         mine = f"rank{self.mesh.rank}."
         same_world = checkpoint_folder.manifest_of(path)["world"] == self.mesh.world
         wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
-        prefixes = ("optimizer.", "scaler.", *([mine] if same_world else []))
+        world = checkpoint_folder.manifest_of(path)["world"]
+        # With another number of ranks each reads what all of the earlier ones carried, to share it out.
+        carried = [f"rank{rank}.comm." for rank in range(world)]
+        prefixes = ("optimizer.", "scaler.", *([mine] if same_world else carried))
         for name, entry in stored.items():
             if name.startswith(prefixes):
                 wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
@@ -104,10 +111,21 @@ class Checkpoints:
         if self.scaler.is_enabled():
             scaling = {name[7:]: wanted[name].item() for name in wanted if name.startswith("scaler.")}
             self.scaler.load_state_dict({**self.scaler.state_dict(), **scaling})
+        if any(name.startswith(carried[0]) for name in stored):
+            ranks = [
+                {name.removeprefix(prefix): value for name, value in wanted.items() if name.startswith(prefix)}
+                for prefix in carried
+            ]
+            self.comm.resume(self.comm_state, self.module, ranks, self.mesh.rank if same_world else None)
         if same_world:
             _set_random_state({name[len(mine) :]: wanted[name] for name in wanted if name.startswith(mine)})
         elif self.mesh.rank == 0:
-            log.warning("checkpoint: the number of ranks has changed, so dropout draws from a fresh stream")
+            log.warning(
+                "checkpoint: the number of ranks has changed from %d to %d: dropout draws from a fresh stream, and what"
+                " a hook had not sent is shared out",
+                world,
+                self.mesh.world,
+            )
         return checkpoint_folder.manifest_of(path)["step"]
 
     def _state(self) -> dict[str, Tensor]:
@@ -125,7 +143,9 @@ class Checkpoints:
                 state[f"optimizer.{names[id(parameter)]}.{entry}"] = value
         if self.scaler.is_enabled():
             state |= {f"scaler.{k}": torch.tensor(v, dtype=torch.float64) for k, v in self.scaler.state_dict().items()}
-        return state | {f"rank{self.mesh.rank}.{name}": value for name, value in _random_state().items()}
+        own = _random_state()
+        own |= {f"comm.{name}": value for name, value in self.comm.carried(self.comm_state, self.module).items()}
+        return state | {f"rank{self.mesh.rank}.{name}": value for name, value in own.items()}
 
     def _write(self, state: dict[str, Tensor], step: int) -> None:
         final = checkpoint_folder.path_of(self.folder, step)

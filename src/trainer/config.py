@@ -27,15 +27,15 @@ from trainer.schedule.base import Schedule
 from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
 from trainer.sync.base import Sync
 
-# In the order in which they are checked: a model asks its data, so the data comes first.
+# In the order in which they are checked: the schedule and the model ask the data, so it comes before them.
 GROUPS: dict[str, type[Component]] = {
     "parallel": Parallel,
     "comm": CommHook,
     "sync": Sync,
     "nccl": Nccl,
     "optimizer": Optimizer,
-    "schedule": Schedule,
     "data": Data,
+    "schedule": Schedule,
     "model": Model,
 }
 NODES: dict[str, type[Spec]] = {

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import yaml
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.elastic.rendezvous.api import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from trainer import worker
@@ -56,6 +57,10 @@ def launch(run: Run) -> None:
             raise _explain(run, rank, failure) from None
         except SignalException as error:
             raise Stopped(error.sigval) from None
+        except RendezvousError as error:
+            raise WorkerFailed(
+                f"launch.rendezvous: the nodes lost each other ({error}); the terminal of node 0 says why it left"
+            ) from None
 
 
 def _agent(run: Run) -> LaunchConfig:
@@ -109,8 +114,7 @@ def describe(run: Run) -> str:
 def _environment(run: Run) -> Iterator[None]:
     """The workers' environment, taken back afterwards: one process may launch several runs."""
     before = dict(os.environ)
-    quiet = {"TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
-    for name, value in {**quiet, **run.nccl.environment()}.items():
+    for name, value in {"OMP_NUM_THREADS": "1", **run.nccl.environment()}.items():
         os.environ.setdefault(name, value)
     try:
         yield
@@ -144,8 +148,9 @@ def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:
         message = message.get("message", "")
     kind, _, text = str(message).partition(": ")
     if kind == ConfigError.__name__:
-        return ConfigError(text)
-    if kind == Diverged.__name__:
+        # What a loader process raised comes wrapped in that process's traceback; the reason is its last line.
+        return ConfigError(text.strip().splitlines()[-1].removeprefix(f"{ConfigError.__module__}.ConfigError: "))
+    if kind in (Diverged.__name__, worker.LostPeer.__name__):
         return WorkerFailed(text)
     print(trace, file=sys.stderr)
     return WorkerFailed(f"rank {rank} failed: {message}; its log is {log}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -44,29 +44,36 @@ class Job:
     meter: Meter
     evaluation: Dataset
     writers: list[Writer]
+    numbers: Callable[[], dict[str, float]]
+    """what the communication hook has measured since the last call, under the same names on all ranks"""
+    dense_bytes: float
+    """the bytes a rank would send in a step for the exact average"""
+    done: int
+    """the number of steps done"""
     history: list[Metrics] = field(default_factory=list)
     """every set of metrics that was written, for the summary"""
 
 
-def train(job: Job, batches: Iterator[tuple[Tensor, Tensor]], first_step: int) -> int:
-    """Train from `first_step` to the end, or until told to stop; the number of steps done. Raises Diverged."""
+def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
+    """Train to the end, or until told to stop, one step at each `next`. Raises Diverged."""
     run, meter = job.run, job.meter
     total = run.total_steps
     rates = [group["lr"] for group in job.optimizer.param_groups]
     window: list[dict[str, float]] = []
-    stop, done = False, first_step
+    stop = False
 
-    while done < total and not stop:
+    while job.done < total and not stop:
         meter.begin_step()
         with meter.span("data"):
             inputs, targets = next(batches)
         for group, rate in zip(job.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate * run.schedule.factor(done, total)
+            group["lr"] = rate * run.schedule.factor(job.done, total)
         loss = job.executor.forward_backward(inputs, targets)
         with meter.span("optimizer"):
             job.synchroniser.step()
         meter.end_step()
-        done += 1
+        job.done += 1
+        done = job.done
         stop = job.control.step()
         last = stop or done == total
 
@@ -86,10 +93,10 @@ def train(job: Job, batches: Iterator[tuple[Tensor, Tensor]], first_step: int) -
         if save:
             job.synchroniser.flush()
             job.checkpoints.save(done)
+        yield
 
     job.control.leave()
     job.checkpoints.close()
-    return done
 
 
 @torch.no_grad()
@@ -119,6 +126,11 @@ def _speed(job: Job, window: list[dict[str, float]]) -> Metrics:
     metrics |= {"memory/peak_mb": memory.mean().item(), "memory/peak_mb/worst": memory.max().item()}
     if "speed/step_ms" in metrics:
         metrics["speed/samples_per_s"] = job.run.batch.size / metrics["speed/step_ms"] * 1000
+    numbers = job.numbers()
+    means = gather(list(numbers.values()), job.mesh.control).mean(dim=0).tolist()
+    metrics |= dict(zip(numbers, means, strict=True))
+    if metrics.get("comm/bytes_sent"):
+        metrics["comm/compression_ratio"] = job.dense_bytes / metrics["comm/bytes_sent"]
     metrics["train/lr"] = job.optimizer.param_groups[0]["lr"]
     return metrics
 

@@ -20,7 +20,9 @@ class ConfigError(Exception):
 class Spec(BaseModel):
     """A frozen piece of configuration: unknown keys are refused and values are never converted in silence."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class Component(Spec):
@@ -45,6 +47,8 @@ def make(node: Any, base: type[C], where: str) -> C:
     cls = _locate(target, f"{where}._target_")
     if not (isinstance(cls, type) and issubclass(cls, base)):
         raise ConfigError(f"{where}._target_: {target} is not a {base.__name__}; name a subclass of {_path(base)}")
+    if cls is base and hasattr(base, "build"):
+        raise ConfigError(f"{where}._target_: {target} is the base class; name one of its subclasses")
     return validate(cls, {key: value for key, value in node.items() if key != "_target_"}, where)
 
 
@@ -111,17 +115,22 @@ def _locate(path: str, where: str) -> Any:
 
 def _explain(error: ValidationError, cls: type[Spec], where: str) -> str:
     problems = error.errors(include_url=False)
-    problem = problems[0]
-    # Branches of a union appear in pydantic's location under the type's name; they are not keys that a user wrote.
-    keys = [str(part) for part in problem["loc"] if "[" not in str(part) and part not in _TYPE_NAMES]
+    problem, keys = problems[0], _keys(problems[0]["loc"])
     key = ".".join(([where] if where else []) + keys)
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 and problem["type"] != "union" else ""
+    # A union complains once a branch about the same key.
+    others = len({tuple(_keys(other["loc"])) for other in problems}) - 1
+    more = f" (and {others} more)" if others else ""
     if problem["type"] == "extra_forbidden":
         return f"{key}: unknown option{did_you_mean(keys[-1], _fields_at(cls, keys[:-1]))}{more}"
     if problem["type"] == "missing":
         return f"{key}: no value is given; set {key}=<value>{more}"
     message = problem["msg"][0].lower() + problem["msg"][1:]
     return f"{key}: {problem['input']!r} is not allowed: {message}{_meaning(cls, keys)}{more}"
+
+
+def _keys(location: tuple[int | str, ...]) -> list[str]:
+    # Branches of a union appear in pydantic's location under the type's name; they are not keys that a user wrote.
+    return [str(part) for part in location if "[" not in str(part) and part not in _TYPE_NAMES]
 
 
 _TYPE_NAMES = frozenset({"int", "float", "str", "bool", "none", "constrained-int", "constrained-float"})

@@ -23,6 +23,9 @@ ROWS = {
     "  optimizer": ("speed/optimizer_ms", "{:.1f} ms"),
     "communication": ("overlap/comm_ms", "{:.1f} ms"),
     "hidden": ("overlap/hidden_ratio", "{:.0%}"),
+    "  encoding and decoding": ("comm/encode_ms", "{:.1f} ms"),
+    "compression": ("comm/compression_ratio", "{:.1f} x"),
+    "memory of residuals": ("comm/residual_mb", "{:,.1f} MiB a rank"),
     "sent per rank and step": ("comm/bytes_sent", "{:,.0f} bytes"),
 }
 

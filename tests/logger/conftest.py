@@ -23,6 +23,8 @@ class StubServer(ThreadingHTTPServer):
         self.nonsense: tuple[int, str] | None = None
         self.runs: list[dict[str, Any]] = []
         self.history: list[dict[str, Any]] = []
+        self.asked = threading.Event()
+        """set when anything has been asked"""
         self.started = threading.Event()
         """set when the client has begun a run"""
         self.uploads = threading.Event()
@@ -62,6 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
         body: Any = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         with contextlib.suppress(ValueError):
             body = json.loads(body)
+        self.server.asked.set()
         if self.server.nonsense is not None:
             status, text = self.server.nonsense
         else:

@@ -18,7 +18,7 @@ from trainer.logger.wandb_process import has_key
 
 KEY = "0123456789abcdef0123456789abcdef01234567"
 CONFIG = {"name": "digits", "optimizer": {"lr": 0.125}}
-GOES_ON = "training goes on, and all metrics are in metrics.jsonl"
+KEPT = "all metrics are in metrics.jsonl"
 # As long as it takes where it must work, and as short as can be where it cannot.
 PATIENT, HASTY = 60.0, 1.0
 
@@ -125,16 +125,23 @@ def test_with_a_key_configuration_and_metrics_reach_the_server(
     assert files_with_key(folder) == []
 
 
-def test_workers_that_start_again_go_on_with_the_run_that_they_had(monkeypatch, tmp_path, folder, server, build):
+def test_workers_that_start_again_go_on_with_the_run_that_they_had(monkeypatch, server, build):
     use(monkeypatch, server.url)
-    for _ in range(2):
-        build(PATIENT).close()
-    first, *others = {run["name"] for run in server.runs}
-    assert others == []
-    other = tmp_path / "other"
-    other.mkdir()
-    Wandb(finish_timeout_s=PATIENT).build(other, CONFIG, 30, 0).close()
-    assert server.runs[-1]["name"] != first
+    build(PATIENT).close()
+    (first,) = {run["name"] for run in server.runs}
+    build(PATIENT).close()
+    assert {run["name"] for run in server.runs} == {first}
+
+
+def test_every_folder_has_a_run_of_its_own(monkeypatch, tmp_path: Path, server):
+    use(monkeypatch, server.url)
+    writers = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        writers.append(Wandb(finish_timeout_s=PATIENT).build(tmp_path / name, CONFIG, 30, 0))
+    for writer in writers:
+        writer.close()
+    assert len({run["name"] for run in server.runs}) == 2
 
 
 @pytest.mark.parametrize("fault", ["nobody listens", "always busy", "takes no metrics"])
@@ -147,13 +154,15 @@ def test_a_server_that_never_comes_round_costs_the_limit_and_one_line(
     if fault == "takes no metrics":
         server.uploads.clear()
     writer = build(HASTY)
+    write_some(writer)
+    if fault == "always busy":
+        assert server.asked.wait(PATIENT)
     if fault == "takes no metrics":
         assert server.started.wait(PATIENT)
-    write_some(writer)
     writer.close()
     assert writer._process.poll() is not None
     warnings = [line for line in said() if not line.startswith("wandb: online at ")]
-    assert warnings == [f"wandb: not done after 1 s, so it is ended; {GOES_ON}"]
+    assert warnings == [f"wandb: not done after 1 s, so it is ended; {KEPT}"]
     assert files_with_key(folder) == []
 
 
@@ -166,7 +175,7 @@ def test_a_server_that_answers_nonsense_costs_one_line(monkeypatch, folder, serv
     writer.close()
     (line,) = said()
     assert line.startswith("wandb: stopped (")
-    assert line.endswith(f"); {GOES_ON}")
+    assert line.endswith(f"); training goes on, and {KEPT}")
     assert files_with_key(folder) == []
 
 
@@ -189,7 +198,7 @@ def test_a_tracker_that_is_killed_costs_one_line(monkeypatch, server, build, sai
         write_some(writer)
     writer.close()
     warnings = [line for line in said() if not line.startswith("wandb: online at ")]
-    assert warnings == [f"wandb: its process ended early; {GOES_ON}"]
+    assert warnings == [f"wandb: its process ended early; {KEPT}"]
 
 
 def test_writing_never_waits_for_a_tracker_that_stands_still(build, said):
@@ -198,7 +207,7 @@ def test_writing_never_waits_for_a_tracker_that_stands_still(build, said):
     for step in range(5000):  # many times what a pipe holds
         writer.write(step, {"train/loss": 1.0, "speed/step_ms": 1.0})
     writer.close()
-    assert said() == [f"wandb: not done after 1 s, so it is ended; {GOES_ON}"]
+    assert said() == [f"wandb: not done after 1 s, so it is ended; {KEPT}"]
 
 
 def test_a_tracker_does_not_outlive_a_killed_trainer_for_long(monkeypatch, folder: Path, server):

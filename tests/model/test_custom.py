@@ -17,6 +17,10 @@ def net(width: int = 4) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, width), nn.ReLU(), nn.Linear(width, 10))
 
 
+def lazy_net() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(10))
+
+
 def no_net() -> str:
     return "net"
 
@@ -62,6 +66,10 @@ def test_a_loss_of_the_users_own_replaces_it():
         (f"{__name__}:nat", f"{__name__} has no 'nat'; did you mean 'net'?"),
         (f"{__name__}.net", f"'{__name__}.net' is not of the form package.module:callable; write for example"),
         (f"{__name__}:TOKENS", f"{__name__}:TOKENS is a Sample, not a callable; name a function or a class"),
+        (
+            f"{__name__}:lazy_net",
+            f"{__name__}:lazy_net returned lazy parameters, whose sizes no rank knows yet; run one",
+        ),
         (f"{__name__}:no_net", f"{__name__}:no_net returned a str; it must return a torch.nn.Module"),
     ],
 )

@@ -41,7 +41,8 @@ def meter(clock: SetClock) -> Meter:
 def work(meter: Meter, clock: SetClock, lane: str, start: float, end: float, bytes: float = 0.0) -> None:
     """A span from one time to another."""
     clock.now = start
-    span = meter.begin(lane, bytes)
+    span = meter.begin(lane)
+    span.bytes = bytes
     clock.now = end
     span.end = clock.mark()
 
@@ -181,7 +182,10 @@ def test_spans_may_begin_and_end_in_other_threads(meter: Meter, clock: SetClock)
 
     def begin() -> None:
         barrier.wait()
-        spans.extend(meter.begin("comm", 1.0) for _ in range(100))
+        for _ in range(100):
+            span = meter.begin("comm")
+            span.bytes = 1.0
+            spans.append(span)
 
     def end(mine: list) -> None:
         for span in mine:

@@ -13,10 +13,10 @@ from trainer.comm.base import CommHook, Hook
 class AllReduce(CommHook):
     """Scale by one over the number of ranks, then sum over them. Bitwise what DDP does without a hook."""
 
-    def build(self, group: dist.ProcessGroup) -> tuple[Any, Hook]:
+    def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
         return group, allreduce
 
-    def bytes_sent(self, bucket_bytes: int, size: int) -> float:
+    def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
         return 2 * (size - 1) / size * bucket_bytes
 
 

@@ -1,9 +1,11 @@
 """`comm`: what travels between the replicas of a model."""
 
-from collections.abc import Callable
+import datetime
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.distributed as dist
+from torch import Tensor, nn
 
 from trainer.spec import Component
 
@@ -13,10 +15,26 @@ Hook = Callable[[Any, dist.GradBucket], Any]
 class CommHook(Component):
     """A way to average a bucket of gradients over the data axis, usable in any program that has a DDP module."""
 
-    def build(self, group: dist.ProcessGroup) -> tuple[Any, Hook]:
-        """State and hook, exactly as `ddp.register_comm_hook(state, hook)` takes them, for the ranks of `group`."""
+    def build(
+        self, group: dist.ProcessGroup, timeout: datetime.timedelta = dist.default_pg_timeout
+    ) -> tuple[Any, Hook]:
+        """State and hook, exactly as `ddp.register_comm_hook(state, hook)` takes them, for the ranks of `group`.
+
+        A hook with a process group of its own gives up on an exchange after `timeout`.
+        """
         raise NotImplementedError
 
-    def bytes_sent(self, bucket_bytes: int, size: int) -> float:
-        """Bytes that one of `size` ranks sends for a bucket of `bucket_bytes`, by the algorithm's closed form."""
+    def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
+        """Bytes that one of `size` ranks sent for the bucket of `bucket_bytes` that has just arrived."""
         raise NotImplementedError
+
+    def carried(self, state: Any, module: nn.Module) -> dict[str, Tensor]:
+        """What a checkpoint must hold of this rank's state, by name; nothing for most."""
+        return {}
+
+    def resume(self, state: Any, module: nn.Module, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
+        """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed."""
+
+    def numbers(self, state: Any) -> dict[str, float]:
+        """What the hook has measured since the last call, by metric name; nothing for most."""
+        return {}

@@ -11,10 +11,10 @@ from trainer.comm.base import CommHook, Hook
 class NoOp(CommHook):
     """Every rank keeps its own gradient, so replicas drift apart: for measuring, never for training."""
 
-    def build(self, group: dist.ProcessGroup) -> tuple[Any, Hook]:
+    def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
         return group, noop
 
-    def bytes_sent(self, bucket_bytes: int, size: int) -> float:
+    def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
         return 0.0
 
 

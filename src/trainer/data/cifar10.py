@@ -41,9 +41,18 @@ class Cifar10(Data):
                 f"data.root: {self.root} has no folder cifar-10-batches-py; set data.download=true to fetch it, or"
                 " data.root=<folder that has it>"
             )
-        if self.download:
-            # Here, once, and not in every worker at the same time.
-            datasets.CIFAR10(self.root, download=True)
+        try:
+            # Fetched here, once, and not in every worker at the same time; compared with its checksums in any case.
+            datasets.CIFAR10(self.root, download=self.download)
+        except OSError as error:
+            raise ConfigError(
+                f"data.download: cannot fetch CIFAR-10 into {self.root} ({error}); check the network, or set"
+                " data.root=<folder that has it>"
+            ) from error
+        except RuntimeError as error:
+            raise ConfigError(
+                f"data.root: {self.root / 'cifar-10-batches-py'} is damaged; remove it and set data.download=true"
+            ) from error
 
     def build(self, seed: int) -> Split:
         scale = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]

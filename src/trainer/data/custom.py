@@ -23,7 +23,15 @@ class Custom(Data):
     """the number of classes, or of different tokens"""
 
     def sample(self) -> Sample:
-        first = torch.as_tensor(self._make().train[0][0])
+        try:
+            first = torch.as_tensor(self._make().train[0][0])
+        except ConfigError:
+            raise
+        except Exception as error:  # the user's code may raise anything
+            raise ConfigError(
+                f"data.factory: the first training sample of {self.factory} is no (input, target) of tensors"
+                f" ({type(error).__name__}: {error}); give the data set a transform that makes them"
+            ) from error
         tokens = first.dim() == 1 and not first.is_floating_point()
         return Sample("tokens" if tokens else "image", tuple(first.shape), self.classes)
 

@@ -43,6 +43,7 @@ class ImageFolder(Data):
                 f"data.root: {self.root / 'val'} has the class {missing[0]!r}, which train lacks; the folders must"
                 " match"
             )
+        self._folder("val")
 
     def build(self, seed: int) -> Split:
         scale = [v2.ToImage(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]

@@ -101,4 +101,4 @@ class _Tracker:
         """Say, once, that W&B has not everything."""
         if not self._warned:
             self._warned = True
-            log.warning("wandb: %s; training goes on, and all metrics are in metrics.jsonl", reason)
+            log.warning("wandb: %s; all metrics are in metrics.jsonl", reason)

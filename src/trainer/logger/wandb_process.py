@@ -12,7 +12,7 @@ import os
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 from urllib.parse import urlparse
 
 
@@ -30,13 +30,16 @@ def main(lines: Iterable[str], told: TextIO) -> None:
             pass
 
 
-def send(mode: str, init: Mapping[str, Any], stream: Iterable[str], told: TextIO) -> None:
+def send(
+    mode: Literal["auto", "online", "offline"], init: Mapping[str, Any], stream: Iterable[str], told: TextIO
+) -> None:
     """Start a W&B run and log each line of `stream` to it."""
     import wandb
 
     settings = wandb.Settings(silent=True, console="off", init_timeout=60, disable_git=True, disable_code=True)
     if mode == "auto":
-        mode = "online" if has_key(os.environ, wandb.setup(settings).settings.base_url) else "offline"
+        online = has_key(os.environ, wandb.setup(settings).settings.base_url)
+        mode = "online" if online and os.environ.get("WANDB_MODE") != "offline" else "offline"
     run = wandb.init(**init, mode=mode, resume="allow" if mode == "online" else None, settings=settings)
     if mode == "offline":
         folder = Path(run.dir).parent
@@ -57,7 +60,8 @@ def has_key(environment: Mapping[str, str], server: str) -> bool:
     path = Path(environment.get("NETRC") or "~/.netrc").expanduser()
     try:
         # The port is part of the machine's name in the entry that `wandb login` writes.
-        return netrc.netrc(str(path)).authenticators(urlparse(server).netloc) is not None
+        entry = netrc.netrc(str(path)).authenticators(urlparse(server).netloc)
+        return entry is not None and bool(entry[2])
     except (OSError, netrc.NetrcParseError):
         return False
 

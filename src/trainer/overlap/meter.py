@@ -59,9 +59,9 @@ class Meter:
         finally:
             span.end = self.clock.mark()
 
-    def begin(self, lane: str, bytes: float = 0.0) -> Span:
-        """Open a span of the present step; the caller sets its `end`, from any thread."""
-        span = Span(lane, self.clock.mark(), bytes=bytes)
+    def begin(self, lane: str) -> Span:
+        """Open a span of the present step; the caller sets its `bytes` and then its `end`, from any thread."""
+        span = Span(lane, self.clock.mark())
         self._open.spans.append(span)
         return span
 

@@ -12,7 +12,10 @@ from trainer.overlap.meter import Meter
 
 
 class Timed(NamedTuple):
-    """State of `timed_hook`: the hook it wraps with that hook's state, and the bytes a bucket costs on the wire."""
+    """State of `timed_hook`: the hook it wraps with that hook's state, and what tells the bytes it has sent.
+
+    `bytes_sent` is called with a bucket's bytes when that bucket has arrived.
+    """
 
     meter: Meter
     state: Any
@@ -23,9 +26,10 @@ class Timed(NamedTuple):
 def timed_hook(timed: Timed, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Run the wrapped hook; its span ends when its future does, on the future's own stream."""
     meter = timed.meter
-    span = meter.begin("comm", timed.bytes_sent(bucket.buffer().nbytes))
+    span, nbytes = meter.begin("comm"), bucket.buffer().nbytes
 
     def end(_: torch.futures.Future) -> None:
+        span.bytes = timed.bytes_sent(nbytes)
         span.end = meter.clock.mark()
 
     future = timed.hook(timed.state, bucket)

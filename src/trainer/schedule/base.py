@@ -29,8 +29,11 @@ class Schedule(Component):
         raise NotImplementedError
 
     def check(self, run: Run) -> None:
-        if run.steps is not None and self.warmup_steps >= run.steps > 1:
+        if run.steps is None and run.epochs is None:
+            return  # refused by the run itself
+        if self.warmup_steps >= run.total_steps > 1:
+            length = f"steps={run.steps}" if run.steps else f"epochs={run.epochs}, which are {run.total_steps} steps"
             raise ConfigError(
-                f"schedule.warmup_steps: {self.warmup_steps} steps of warm-up leave nothing of steps={run.steps};"
+                f"schedule.warmup_steps: {self.warmup_steps} steps of warm-up leave nothing of {length};"
                 " use fewer, for example a tenth of the steps"
             )

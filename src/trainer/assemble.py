@@ -1,0 +1,102 @@
+"""Build one rank's part of a run: model, replicas, optimizer, data, checkpoints, in the order of their needs."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trainer import checkpoint_folder, meeting
+from trainer.checkpoint import Checkpoints
+from trainer.control import Control
+from trainer.data.loader import TrainingOrder, training_batches
+from trainer.loop import Job
+from trainer.mesh import Mesh
+from trainer.overlap.clock import clock_for
+from trainer.overlap.meter import Meter
+from trainer.overlap.timed_hook import Timed, timed_hook
+from trainer.parallel.ddp import replicate
+from trainer.parallel.executor import Executor
+from trainer.run import Run
+from trainer.spec import dump
+
+log = logging.getLogger(__name__)
+
+
+def assemble(
+    run: Run, mesh: Mesh, device: torch.device, control: Control
+) -> tuple[Job, Iterator[tuple[Tensor, Tensor]]]:
+    """The job of this rank and its batches, at the state of the checkpoint that the run starts from; collective."""
+    # A user's data may be made or split at random: alike on all ranks.
+    _seed(run.seed)
+    split = run.data.build(run.seed)
+    _seed(run.seed)
+    model = run.model.build(run.data.sample()).to(device)
+    if run.compile:
+        model.compile()
+    # Replicas start equal and then draw different dropout masks.
+    _seed(run.seed + 1 + mesh.ranks["data"])
+
+    meter = Meter(clock_for(device))
+    group, size = mesh.groups["data"], mesh.sizes["data"]
+    state, hook = run.comm.build(group, run.timeout)
+    timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
+    module = replicate(model, run.parallel.data, group, timed, timed_hook)
+    optimizer = run.optimizer.build(model)
+    executor = Executor(module, run.model.loss, device, run.precision, run.batch.microbatches, meter)
+    synchroniser = run.sync.attach(model, optimizer, executor.scaler, run.clip.max_norm)
+    checkpoints = Checkpoints(
+        run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, executor.scaler, run.comm, state
+    )
+
+    resume = checkpoints.newest() if meeting.restarts() else None
+    if resume is None and run.checkpoint.resume is not None:
+        resume = Path(run.checkpoint.resume)
+    first_step = 0 if resume is None else checkpoint_folder.manifest_of(resume)["step"]
+
+    order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
+    batches = training_batches(split.train, order, run.data.workers, run.data.prefetch, device)
+    if resume is not None and first_step < run.total_steps:
+        # DDP cuts its buckets after its first step, and a ring adds in an order that depends on the cut. One step for
+        # nothing brings the buckets to what they were, so that the sums are bitwise those of an undisturbed run.
+        batch = next(batches)
+        executor.forward_backward(*batch)
+        optimizer.zero_grad(set_to_none=True)
+        batches = itertools.chain([batch], batches)
+    if resume is not None:
+        checkpoints.load(resume)
+        if mesh.rank == 0:
+            log.info("resumed from %s after %d of %d steps", resume, first_step, run.total_steps)
+
+    writers = []
+    if mesh.rank == 0:
+        config = dump(run.model_copy(update={"folder": str(run.folder)})) | {"place": run.place._asdict()}
+        writers = [logger.build(run.folder, config, run.total_steps, first_step) for logger in run.logger.values()]
+    gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
+    job = Job(
+        run=run,
+        mesh=mesh,
+        device=device,
+        executor=executor,
+        optimizer=optimizer,
+        synchroniser=synchroniser,
+        checkpoints=checkpoints,
+        control=control,
+        meter=meter,
+        evaluation=split.evaluation,
+        writers=writers,
+        numbers=lambda: run.comm.numbers(state),
+        dense_bytes=2 * (size - 1) / size * gradient_bytes,
+        done=first_step,
+    )
+    return job, batches
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)

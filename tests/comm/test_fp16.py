@@ -1,0 +1,32 @@
+"""Half the bytes, and no overflow where the mean has none."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from trainer.comm.fp16 import FP16
+from trainer.mesh import Mesh
+
+
+def _mean_of(mesh: Mesh, value: float, dtype: torch.dtype) -> torch.Tensor:
+    net = nn.Linear(1, 3, bias=False, dtype=dtype)
+    ddp = DistributedDataParallel(net, process_group=mesh.groups["data"])
+    ddp.register_comm_hook(*FP16().build(mesh.groups["data"]))
+    ddp(torch.full((1, 1), value, dtype=dtype)).sum().backward()
+    return net.weight.grad
+
+
+def test_gradients_of_6e4_do_not_overflow(workers):
+    for gradient in workers(4, _mean_of, 6e4, torch.float32):
+        assert gradient.dtype == torch.float32
+        torch.testing.assert_close(gradient, torch.full((3, 1), 6e4), rtol=1e-3, atol=0)
+
+
+def test_a_bucket_of_16_bits_travels_as_it_is(workers):
+    assert workers(2, _mean_of, 0.5, torch.float16)[0].dtype == torch.float16
+
+
+def test_half_the_bytes_are_sent():
+    assert FP16().bytes_sent(None, 1000, 4) == 750
