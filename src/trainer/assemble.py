@@ -22,6 +22,7 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor
+from trainer.profile.replay_recorder import ReplayRecorder
 from trainer.run import Run
 from trainer.spec import dump
 
@@ -42,7 +43,13 @@ def assemble(
     # Replicas start equal and then draw different dropout masks.
     _seed(run.seed + 1 + mesh.ranks["data"])
 
-    meter = Meter(clock_for(device))
+    clock = clock_for(device)
+    meter = Meter(clock)
+    recorder = None
+    if run.profile.record_replay and mesh.rank == 0:
+        samples = run.share // run.batch.microbatches
+        title = f"{type(run.model).__name__} on {device.type}, {samples} samples at once, {run.precision}"
+        recorder = ReplayRecorder(model, clock, run.folder / "replay.csv", title)
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
@@ -92,6 +99,7 @@ def assemble(
         writers=writers,
         numbers=lambda: run.comm.numbers(state),
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
+        recorder=recorder,
         done=first_step,
     )
     return job, batches

@@ -22,6 +22,7 @@ from trainer.model.base import Model
 from trainer.nccl.base import Nccl
 from trainer.optimizer.base import Optimizer
 from trainer.parallel.base import Parallel
+from trainer.profile.base import Profile
 from trainer.run import Batch, Checkpoint, Clip, Evaluate, Launch, Log, Run
 from trainer.schedule.base import Schedule
 from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
@@ -37,6 +38,7 @@ GROUPS: dict[str, type[Component]] = {
     "data": Data,
     "schedule": Schedule,
     "model": Model,
+    "profile": Profile,
 }
 NODES: dict[str, type[Spec]] = {
     "batch": Batch,

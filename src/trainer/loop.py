@@ -19,6 +19,7 @@ from trainer.mesh import Mesh
 from trainer.overlap.meter import Meter
 from trainer.overlap.metrics import gather, peak_memory_mb, summarise
 from trainer.parallel.executor import Executor
+from trainer.profile.replay_recorder import ReplayRecorder
 from trainer.run import Run
 from trainer.sync.base import Synchroniser
 
@@ -48,6 +49,7 @@ class Job:
     """what the communication hook has measured since the last call, under the same names on all ranks"""
     dense_bytes: float
     """the bytes a rank would send in a step for the exact average"""
+    recorder: ReplayRecorder | None
     done: int
     """the number of steps done"""
     history: list[Metrics] = field(default_factory=list)
@@ -97,6 +99,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
 
     job.control.leave()
     job.checkpoints.close()
+    if job.recorder is not None:
+        job.recorder.close()
 
 
 @torch.no_grad()

@@ -16,6 +16,7 @@ from trainer.nccl.base import Nccl
 from trainer.optimizer.base import Optimizer
 from trainer.parallel.base import Parallel
 from trainer.place import Place
+from trainer.profile.base import Profile
 from trainer.schedule.base import Schedule
 from trainer.spec import Spec
 from trainer.sync.base import Sync
@@ -107,6 +108,7 @@ class Run(Spec):
     model: Model
     data: Data
     logger: dict[str, Logger]
+    profile: Profile
 
     place: SkipValidation[Place]
     """where the processes are: who starts them, how many there are, on which device"""
