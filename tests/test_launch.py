@@ -2,108 +2,39 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parent.parent
-TRAIN = str(ROOT / "train.py")
-# A model so small that starting the processes is nearly all of the time.
-SMALL = ("experiment=smoke", "logger=[console,jsonl]")
-
-
-@contextlib.contextmanager
-def _started(folder: Path, *arguments: str, command: tuple[str, ...] = (sys.executable,)) -> Iterator[subprocess.Popen]:
-    """A running train.py in a session of its own, which is gone when the block ends."""
-    process = subprocess.Popen(
-        [*command, TRAIN, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        bufsize=1,
-        start_new_session=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
-
-
-def _run(folder: Path, *arguments: str, command: tuple[str, ...] = (sys.executable,)) -> tuple[int, str]:
-    with _started(folder, *arguments, command=command) as process:
-        output, _ = process.communicate(timeout=100)
-        return process.returncode, output
-
-
-def _read_until(process: subprocess.Popen, wanted: Callable[[str], bool]) -> str:
-    seen = ""
-    for line in process.stdout:
-        seen += line
-        if wanted(line):
-            return seen
-    raise AssertionError(f"the run ended before it said what was waited for:\n{seen}")
-
-
-def _losses(folder: Path) -> dict[int, float]:
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return {line["step"]: line["train/loss"] for line in lines if "train/loss" in line}
-
-
-def _only_run(folder: Path) -> Path:
-    (run,) = (folder / "runs").glob("*/*")
-    return run
-
-
-def _workers_of(launcher: int) -> list[int]:
-    """Process ids of the workers, by rank: the launcher's children that are Python at work."""
-    found = []
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        variables = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"spawn_main" in variables:
-            found.append(int(child))
-    return sorted(found)
-
-
-def _alive_in_session(session: int) -> list[str]:
-    listed = subprocess.run(["ps", "-o", "pid=,stat=,args=", "-s", str(session)], capture_output=True, text=True).stdout
-    return [line for line in listed.splitlines() if line.split()[1][0] != "Z"]
+from tests.processes import SMALL, TRAIN, alive_in_session, losses, only_run, read_until, run, started, workers_of
 
 
 def test_a_run_trains_and_leaves_its_folder(tmp_path):
-    code, output = _run(tmp_path, *SMALL)
+    code, output = run(tmp_path, *SMALL)
     assert code == 0, output
-    run = _only_run(tmp_path)
-    assert output.splitlines()[-1] == f"run folder: {run.relative_to(tmp_path)}"
-    assert {entry.name for entry in run.iterdir()} == {"run.yaml", "logs", "checkpoints", "metrics.jsonl"}
-    assert {entry.name for entry in (run / "logs").iterdir()} == {"rank0.log", "rank1.log"}
-    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    folder = only_run(tmp_path)
+    assert output.splitlines()[-1] == f"run folder: {folder.relative_to(tmp_path)}"
+    assert {entry.name for entry in folder.iterdir()} == {"run.yaml", "logs", "checkpoints", "metrics.jsonl"}
+    assert {entry.name for entry in (folder / "logs").iterdir()} == {"rank0.log", "rank1.log"}
+    last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["eval/accuracy"] > 0.5
     assert {"overlap/comm_ms", "overlap/exposed_ms", "overlap/hidden_ratio", "overlap/tail_ms"} <= set(
-        json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
+        json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
     )
 
 
-def test_torchrun_makes_one_folder_and_the_same_losses(tmp_path):
+def test_torchrun_makes_one_folder_and_the_samelosses(tmp_path):
     (tmp_path / "ours").mkdir()
     (tmp_path / "torchrun").mkdir()
-    assert _run(tmp_path / "ours", *SMALL, "log.every=1")[0] == 0
+    assert run(tmp_path / "ours", *SMALL, "log.every=1")[0] == 0
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-    code, output = _run(tmp_path / "torchrun", *SMALL, "log.every=1", command=torchrun)
+    code, output = run(tmp_path / "torchrun", *SMALL, "log.every=1", command=torchrun)
     assert code == 0, output
-    assert _losses(_only_run(tmp_path / "torchrun")) == _losses(_only_run(tmp_path / "ours"))
+    assert losses(only_run(tmp_path / "torchrun")) == losses(only_run(tmp_path / "ours"))
 
 
 def test_srun_variables_are_enough(tmp_path):
@@ -131,72 +62,72 @@ def test_srun_variables_are_enough(tmp_path):
     assert [task.returncode for task in tasks] == [0, 0], outputs
     assert "run folder:" in outputs[0]
     assert outputs[1] == ""
-    _only_run(tmp_path)
+    only_run(tmp_path)
 
 
 def test_a_sweep_makes_a_folder_a_job_and_goes_on_after_a_refused_one(tmp_path):
-    code, output = _run(tmp_path, "-m", *SMALL, "steps=4", "batch.size=64,63")
+    code, output = run(tmp_path, "-m", *SMALL, "steps=4", "batch.size=64,63")
     assert code == 2
     assert "batch.size: 63 does not divide by 2 data ranks" in output
     (sweep,) = (tmp_path / "runs" / "smoke").iterdir()
-    assert len(_losses(sweep / "0")) == 1
+    assert len(losses(sweep / "0")) == 1
 
 
 def test_a_resumed_run_has_the_losses_of_an_undisturbed_one(tmp_path):
     deep = (*SMALL, "log.every=1", "parallel.data.bucket_cap_mb=0.05", "launch.processes=3", "batch.size=48")
-    code, output = _run(tmp_path, *deep, "folder=whole", "steps=20", "model.depth=4")
+    code, output = run(tmp_path, *deep, "folder=whole", "steps=20", "model.depth=4")
     assert code == 0, output
-    code, output = _run(
+    code, output = run(
         tmp_path, *deep, "folder=rest", "steps=20", "model.depth=4", "checkpoint.resume=whole/checkpoints/step_00000010"
     )
     assert code == 0, output
-    whole, rest = _losses(tmp_path / "whole"), _losses(tmp_path / "rest")
+    whole, rest = losses(tmp_path / "whole"), losses(tmp_path / "rest")
     assert list(rest) == list(range(11, 21))
     assert rest == {step: whole[step] for step in rest}
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_a_checkpoint_and_leaves_no_process(tmp_path, number, code):
-    with _started(tmp_path, *SMALL, "steps=1000000", "checkpoint.every=1000000") as process:
-        _read_until(process, lambda line: line.startswith("step "))
+    with started(tmp_path, *SMALL, "steps=1000000", "checkpoint.every=1000000") as process:
+        read_until(process, lambda line: line.startswith("step "))
         process.send_signal(number)
         output, _ = process.communicate(timeout=60)
         assert process.returncode == code, output
         assert "Traceback" not in output
-        assert not _alive_in_session(process.pid)
-    (checkpoint,) = (_only_run(tmp_path) / "checkpoints").iterdir()
-    last = list(_losses(_only_run(tmp_path)))[-1]
+        assert not alive_in_session(process.pid)
+    (checkpoint,) = (only_run(tmp_path) / "checkpoints").iterdir()
+    last = list(losses(only_run(tmp_path)))[-1]
     assert checkpoint.name == f"step_{last:08d}"
 
 
 def test_a_killed_worker_ends_the_others_and_is_named(tmp_path):
-    with _started(tmp_path, *SMALL, "steps=1000000") as process:
-        _read_until(process, lambda line: line.startswith("step "))
+    with started(tmp_path, *SMALL, "steps=1000000") as process:
+        read_until(process, lambda line: line.startswith("step "))
         began = time.monotonic()
-        os.kill(_workers_of(process.pid)[1], signal.SIGKILL)
+        os.kill(workers_of(process.pid)[1], signal.SIGKILL)
         output, _ = process.communicate(timeout=60)
         assert time.monotonic() - began < 10
         assert process.returncode == 1
         assert "rank 1 was killed by SIGKILL; the other ranks were ended; its log is" in output
         assert "Traceback" not in output
-        assert not _alive_in_session(process.pid)
+        assert not alive_in_session(process.pid)
 
 
 def test_a_restart_goes_on_from_the_checkpoint_as_if_nothing_had_happened(tmp_path):
     arguments = (*SMALL, "steps=400", "log.every=1", "checkpoint.every=50", "evaluate.every=null")
-    with _started(tmp_path, *arguments, "folder=disturbed", "launch.max_restarts=1") as process:
-        _read_until(process, lambda line: line.startswith("step 120/"))
-        os.kill(_workers_of(process.pid)[0], signal.SIGKILL)
+    with started(tmp_path, *arguments, "folder=disturbed", "launch.max_restarts=1") as process:
+        read_until(process, lambda line: line.startswith("step 120/"))
+        os.kill(workers_of(process.pid)[0], signal.SIGKILL)
         output, _ = process.communicate(timeout=90)
         assert process.returncode == 0, output
-    assert _run(tmp_path, *arguments, "folder=whole")[0] == 0
-    disturbed = _losses(tmp_path / "disturbed")
+    assert run(tmp_path, *arguments, "folder=whole")[0] == 0
+    disturbed = losses(tmp_path / "disturbed")
     assert list(disturbed) == list(range(1, 401))
-    assert disturbed == _losses(tmp_path / "whole")
+    assert disturbed == losses(tmp_path / "whole")
 
 
-def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
-    code, output = _run(tmp_path, *SMALL, "optimizer.lr=1e30", "checkpoint.every=2")
+def test_a_loss_that_is_no_number_stops_therun(tmp_path):
+    code, output = run(tmp_path, *SMALL, "optimizer.lr=1e30", "checkpoint.every=2")
     assert code == 1
     assert "train/loss: nan at step " in output
     assert "checkpoint" in output
@@ -216,7 +147,7 @@ def test_a_workers_own_error_is_shown_once_with_its_traceback(tmp_path):
     )
     os.environ["PYTHONPATH"] = str(tmp_path)
     try:
-        code, output = _run(tmp_path, *SMALL, "model=custom", "model.factory=broken:Net")
+        code, output = run(tmp_path, *SMALL, "model=custom", "model.factory=broken:Net")
     finally:
         del os.environ["PYTHONPATH"]
     assert code == 1

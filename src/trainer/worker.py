@@ -13,11 +13,14 @@ from torch.distributed.elastic.multiprocessing.errors import record
 
 from trainer import meeting
 from trainer.assemble import assemble
+from trainer.comm.courier import CourierError
 from trainer.control import Control
 from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.run import Run
 from trainer.summary import print_summary
+
+log = logging.getLogger(__name__)
 
 # Seconds a rank that lost a peer waits to be ended with the others, so that the peer's failure is the one reported.
 LOST_PEER_S = 5.0
@@ -46,9 +49,10 @@ def main(run: Run) -> int:
     except RuntimeError as error:
         if "onnection" not in str(error):
             raise
+        reason = str(error).strip().splitlines()[0].rpartition(f"{CourierError.__name__}: ")[2]
         if control.told_within(LOST_PEER_S):
+            log.error("rank %d waited in vain: %s", mesh.rank, reason)
             sys.exit(1)
-        reason = str(error).strip().splitlines()[-1]
         raise LostPeer(
             f"rank {mesh.rank} lost a rank on another node, whose own message says why ({reason})"
         ) from error

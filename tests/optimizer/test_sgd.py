@@ -24,7 +24,7 @@ def test_its_steps_are_those_of_torch(trained, momentum: float, nesterov: bool):
         first, norm, last = module[1:]
         vectors = [first.bias, *norm.parameters(), last.bias]
         groups = [{"params": [first.weight, last.weight], "weight_decay": 0.2}, {"params": vectors}]
-        return torch.optim.SGD(groups, lr=0.1, momentum=momentum, nesterov=nesterov)
+        return torch.optim.SGD(groups, lr=0.1, momentum=momentum, nesterov=nesterov, fused=True)
 
     ours = SGD(lr=0.1, momentum=momentum, weight_decay=0.2, nesterov=nesterov)
     for mine, other in zip(trained(ours.build), trained(theirs), strict=True):
