@@ -88,13 +88,21 @@ def _threads(run: Run) -> int:
     return max(1, len(os.sched_getaffinity(0)) // run.place.processes)
 
 
+class _Terminal(logging.StreamHandler):
+    """Standard error as it is at the moment: a live display puts itself in its place to keep lines apart."""
+
+    def emit(self, entry: logging.LogRecord) -> None:
+        self.setStream(sys.stderr)
+        super().emit(entry)
+
+
 def _log_to(folder: Path, rank: int) -> None:
     """Rank 0 speaks on the terminal, the others into a file of their own; each rank's log lines are in its file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"rank{rank}.log"
     handlers: list[logging.Handler] = [logging.FileHandler(path)]
     if rank == 0:
-        handlers.append(logging.StreamHandler(sys.stderr))
+        handlers.append(_Terminal())
         handlers[-1].setFormatter(logging.Formatter("%(message)s"))
     else:
         # Also what native code prints when it dies.

@@ -63,6 +63,7 @@ def build(folder: Path):
 @pytest.fixture
 def said(capfd, caplog) -> Callable[[], list[str]]:
     """All that the user has been told, line by line."""
+    caplog.set_level("INFO", "trainer")
     return lambda: [*capfd.readouterr().err.splitlines(), *caplog.messages]
 
 

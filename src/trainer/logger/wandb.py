@@ -64,12 +64,15 @@ class _Tracker:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "trainer.logger.wandb_process"],
             stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             # A group of its own, away from the terminal's Ctrl-C, so that it can send what it has, and be ended whole.
             start_new_session=True,
         )
         self._feeder = threading.Thread(target=self._feed, name="wandb", daemon=True)
+        self._listener = threading.Thread(target=self._listen, name="wandb", daemon=True)
         self._feeder.start()
+        self._listener.start()
 
     def write(self, step: int, metrics: Metrics) -> None:
         self._lines.put(json.dumps({"step": step, "metrics": metrics}))
@@ -84,6 +87,7 @@ class _Tracker:
             self._process.wait()
         else:
             self._feeder.join()
+            self._listener.join(1)
             if code:
                 self._warn("its process ended early")
 
@@ -96,6 +100,12 @@ class _Tracker:
             self._process.stdin.close()
         except OSError:
             self._warn("its process ended early")
+
+    def _listen(self) -> None:
+        """Pass on what the process says, through the log, which does not tear a live line of progress."""
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            log.info("%s", line.rstrip())
 
     def _warn(self, reason: str) -> None:
         """Say, once, that W&B has not everything."""

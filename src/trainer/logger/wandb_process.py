@@ -6,6 +6,7 @@ nobody else here, and outlives nobody for long.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import netrc
 import os
@@ -25,7 +26,7 @@ def main(lines: Iterable[str], told: TextIO) -> None:
         send(start["mode"], start["init"], stream, told)
     except Exception as error:  # the client raises many types, and some only when it finishes
         reason = str(error).strip().splitlines() or [type(error).__name__]
-        print(f"wandb: stopped ({reason[0]}); training goes on, and all metrics are in metrics.jsonl", file=told)
+        _tell(told, f"stopped ({reason[0]}); training goes on, and all metrics are in metrics.jsonl")
         for _ in stream:  # keep the pipe open until the run ends, so that this is the only line about it
             pass
 
@@ -46,7 +47,7 @@ def send(
         say = f"offline run in {folder}; look at it with `wandb leet {folder}` or upload it with `wandb sync {folder}`"
     else:
         say = f"online at {run.url}"
-    print(f"wandb: {say}", file=told)
+    _tell(told, say)
     for line in stream:
         entry = json.loads(line)
         run.log(entry["metrics"], step=entry["step"])
@@ -64,6 +65,11 @@ def has_key(environment: Mapping[str, str], server: str) -> bool:
         return entry is not None and bool(entry[2])
     except (OSError, netrc.NetrcParseError):
         return False
+
+
+def _tell(told: TextIO, message: str) -> None:
+    with contextlib.suppress(OSError):  # a trainer that was killed hears nothing
+        print(f"wandb: {message}", file=told)
 
 
 def _limited(stream: Iterator[str], finish_timeout_s: float) -> Iterator[str]:
