@@ -7,11 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from trainer.config import explain
 from trainer.spec import ConfigError
 
 ROOT = Path(__file__).parent.parent
+
+
+def sparse():
+    return torch.nn.Embedding(10, 3, sparse=True)
+
 
 REFUSED = {
     "+stepz=3": "stepz: unknown option; did you mean 'steps'?",
@@ -24,6 +30,10 @@ REFUSED = {
     "batch.size=1": "batch.size: 1 does not divide by 2 data ranks x 1 micro-batches; use 2",
     "batch.microbatches=3": "batch.size: 64 does not divide by 2 data ranks x 3 micro-batches; use 60 or 66",
     "batch.size=5000": "batch.size: 5000 samples a step, but data has only 1437 to train on; use fewer",
+    "parallel=none comm=topk": "comm: TopK has nothing to send, since there is one replica of the model; use"
+    " comm=allreduce, or more processes with launch.processes=2",
+    "model=custom model.factory=tests.test_config:sparse": "model.factory: tests.test_config:sparse returned a module"
+    " with sparse gradients, which no hook reduces; build its embeddings with sparse=False",
     "precision=fp8": "precision: 'fp8' is not allowed: input should be 'fp32', 'bf16' or 'fp16'; precision is the dtype"
     " of matrix products: fp32, or autocast to bf16 or fp16 with fp32 weights",
     "launch.nodes=2": "launch.rendezvous: 2 nodes need a place to meet; set launch.rendezvous=<host of node 0>:29500",

@@ -15,6 +15,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from trainer import place as places
 from trainer.checkpoint import check_resume
+from trainer.comm.allreduce import AllReduce
 from trainer.comm.base import CommHook
 from trainer.data.base import Data
 from trainer.logger.base import Logger
@@ -122,6 +123,11 @@ def _check(run: Run) -> None:
         raise ConfigError(
             f"batch.size: {run.batch.size} does not divide by {run.data_size} data ranks x {run.batch.microbatches}"
             f" micro-batches; use {near}"
+        )
+    if run.data_size == 1 and not isinstance(run.comm, AllReduce):
+        raise ConfigError(
+            f"comm: {type(run.comm).__name__} has nothing to send, since there is one replica of the model; use"
+            " comm=allreduce, or more processes with launch.processes=2"
         )
     if run.data.count() < run.batch.size:
         raise ConfigError(

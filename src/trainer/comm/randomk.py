@@ -15,7 +15,7 @@ from trainer.comm.wire import Wire
 class RandomK(Compressed):
     """Random-k sparsification with a shared seed and error feedback (Stich et al. 2018)."""
 
-    ratio: Annotated[float, Field(gt=0, le=1)] = 0.01
+    ratio: Annotated[float, Field(gt=0, le=1)] = 0.1
     """the share of elements that travel"""
     seed: Annotated[int, Field(ge=0)] = 0
     """the seed of the choice, the same on all ranks"""

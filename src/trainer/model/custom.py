@@ -58,4 +58,9 @@ class Custom(Model):
                 f"model.factory: {self.factory} returned lazy parameters, whose sizes no rank knows yet; run"
                 " one sample through it in the factory"
             )
+        if any(getattr(part, "sparse", False) for part in made.modules()):
+            raise ConfigError(
+                f"model.factory: {self.factory} returned a module with sparse gradients, which no hook reduces; build"
+                " its embeddings with sparse=False"
+            )
         return made
