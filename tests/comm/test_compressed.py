@@ -20,6 +20,7 @@ from trainer.comm.powersgd import PowerSGD
 from trainer.comm.randomk import RandomK
 from trainer.comm.topk import TopK
 from trainer.mesh import Mesh
+from trainer.spec import ConfigError
 
 HOOKS = [
     pytest.param(TopK(ratio=0.05), id="topk"),
@@ -272,3 +273,14 @@ def _as_any_program(mesh: Mesh) -> bool:
 
 def test_two_lines_are_enough_in_any_program(workers):
     assert workers(2, _as_any_program) == [True, True]
+
+
+def test_fp16_and_error_feedback_are_refused_together(make_run, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    with pytest.raises(ConfigError) as caught:
+        make_run("precision=fp16", "comm=int8")
+    assert str(caught.value) == (
+        "comm.error_feedback: fp16 changes its loss scale, and what is pending would keep the old one; use"
+        " precision=bf16, or comm.error_feedback=false"
+    )
+    assert make_run("precision=fp16", "comm=int8", "comm.error_feedback=false").precision == "fp16"

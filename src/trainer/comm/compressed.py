@@ -4,7 +4,7 @@ import datetime
 import logging
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import torch
 import torch.distributed as dist
@@ -17,6 +17,10 @@ from trainer.comm.courier import Courier
 from trainer.comm.hierarchy import Hierarchy, find_hierarchy
 from trainer.comm.layout import Layout, Memory, Part
 from trainer.comm.wire import Wire
+from trainer.spec import ConfigError
+
+if TYPE_CHECKING:
+    from trainer.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +56,13 @@ class Compressed(CommHook):
     """whether what was not sent is added to the next step's gradient; takes 4 bytes a parameter"""
     hierarchical: bool | Literal["auto"] = False
     """whether to average inside a node in full precision and compress between nodes only; auto where both exist"""
+
+    def check(self, run: "Run") -> None:
+        if run.precision == "fp16" and self.error_feedback:
+            raise ConfigError(
+                "comm.error_feedback: fp16 changes its loss scale, and what is pending would keep the old one; use"
+                " precision=bf16, or comm.error_feedback=false"
+            )
 
     def codec(self) -> Codec:
         """A codec of its own for one model."""

@@ -35,6 +35,7 @@ class TopK(Compressed):
     """the momentum that is applied before selection (DGC's momentum correction), instead of the optimizer's"""
 
     def check(self, run: "Run") -> None:
+        super().check(run)
         theirs = getattr(run.optimizer, "momentum", 0.0)
         if self.momentum and theirs:
             raise ConfigError(
