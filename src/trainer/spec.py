@@ -73,6 +73,17 @@ def load_callable(path: str, where: str) -> Any:
     return found
 
 
+def call_factory(path: str, kwargs: Mapping[str, Any], group: str) -> Any:
+    """What the user's callable `path`, named by `<group>.factory`, returns for `kwargs`. Raises ConfigError."""
+    factory = load_callable(path, f"{group}.factory")
+    try:
+        return factory(**kwargs)
+    except Exception as error:  # the user's code may raise anything
+        raise ConfigError(
+            f"{group}.factory: {path} failed with {type(error).__name__}: {error}; check {group}.kwargs"
+        ) from error
+
+
 def dump(value: Any) -> Any:
     """Plain data for `value`, with the `_target_` of every component, so that `make` gives the same Spec back."""
     if isinstance(value, Spec):

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from trainer.data.base import Data, Split
 from trainer.sample import Sample
-from trainer.spec import ConfigError, load_callable
+from trainer.spec import ConfigError, call_factory
 
 
 class Custom(Data):
@@ -42,13 +42,7 @@ class Custom(Data):
         return self._make()
 
     def _make(self) -> Split:
-        factory = load_callable(self.factory, "data.factory")
-        try:
-            made = factory(**self.kwargs)
-        except Exception as error:  # the user's code may raise anything
-            raise ConfigError(
-                f"data.factory: {self.factory} failed with {type(error).__name__}: {error}; check data.kwargs"
-            ) from error
+        made = call_factory(self.factory, self.kwargs, "data")
         pair = isinstance(made, (tuple, list)) and len(made) == 2
         if not pair or not all(hasattr(part, "__getitem__") and hasattr(part, "__len__") for part in made):
             raise ConfigError(

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from trainer.model.base import Model
 from trainer.sample import Sample
-from trainer.spec import ConfigError, load_callable
+from trainer.spec import ConfigError, call_factory, load_callable
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -42,13 +42,7 @@ class Custom(Model):
         return load_callable(self.loss_function, "model.loss_function")(output, target)
 
     def _make(self) -> nn.Module:
-        factory = load_callable(self.factory, "model.factory")
-        try:
-            made = factory(**self.kwargs)
-        except Exception as error:  # the user's code may raise anything
-            raise ConfigError(
-                f"model.factory: {self.factory} failed with {type(error).__name__}: {error}; check model.kwargs"
-            ) from error
+        made = call_factory(self.factory, self.kwargs, "model")
         if not isinstance(made, nn.Module):
             raise ConfigError(
                 f"model.factory: {self.factory} returned a {type(made).__name__}; it must return a torch.nn.Module"
