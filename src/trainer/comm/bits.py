@@ -2,6 +2,7 @@
 
 import functools
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -11,8 +12,6 @@ def pack(positive: Tensor) -> Tensor:
     if positive.is_cuda:
         weights = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=positive.device)
         return (positive.view(*positive.shape[:-1], -1, 8) * weights).sum(-1, dtype=torch.uint8)
-    import numpy
-
     # NumPy's loop is vectorised; the product above takes ten times as long on a CPU.
     return torch.from_numpy(numpy.packbits(positive.numpy(), axis=-1))
 

@@ -6,6 +6,7 @@ from torch import Tensor
 from trainer.comm import twophase
 from trainer.comm.compressed import Codec, Compressed, Plain
 from trainer.comm.layout import Part
+from trainer.comm.tiles import tiles
 from trainer.comm.wire import Wire
 
 BLOCK = 256
@@ -32,14 +33,17 @@ def message_bytes(length: int) -> int:
 def encode(rows: Tensor) -> Tensor:
     """Rows (n, length) as messages: int8 levels, then the fp32 scales of the blocks. A block of zeros has scale 0."""
     count, length = rows.shape
-    blocks = rows.view(-1, BLOCK)
-    scales = blocks.abs().amax(1).float().mul_(1 / LEVELS)
-    levels = blocks * torch.where(scales > 0, 1 / scales, 0)[:, None].to(rows.dtype)
-    # A scale that is rounded down could lift the largest element over the last level.
-    levels.round_().clamp_(-LEVELS, LEVELS)
     messages = torch.empty(count, message_bytes(length), dtype=torch.uint8, device=rows.device)
-    messages[:, :length].view(torch.int8).copy_(levels.view(count, length))
-    messages[:, length:].copy_(scales.view(torch.uint8).view(count, -1))
+    scales = torch.empty(count, length // BLOCK, device=rows.device)
+    for row, message, its_scales in zip(rows, messages, scales, strict=True):
+        for tile in tiles(length, rows.device):
+            blocks = row[tile].view(-1, BLOCK)
+            scale = blocks.abs().amax(1).float().mul_(1 / LEVELS)
+            its_scales[tile.start // BLOCK : tile.stop // BLOCK] = scale
+            levels = blocks * torch.where(scale > 0, 1 / scale, 0)[:, None].to(rows.dtype)
+            # A scale that is rounded down could lift the largest element over the last level.
+            message[tile].view(torch.int8).copy_(levels.round_().clamp_(-LEVELS, LEVELS).view(-1))
+    messages[:, length:] = scales.view(torch.uint8)
     return messages
 
 
@@ -48,5 +52,9 @@ def decode(messages: Tensor, dtype: torch.dtype) -> Tensor:
     count = len(messages)
     length = messages.shape[1] * BLOCK // (BLOCK + 4)
     scales = messages[:, length:].contiguous().view(torch.float32).to(dtype)
-    levels = messages[:, :length].view(torch.int8).to(dtype)
-    return levels.view(count, -1, BLOCK).mul_(scales[:, :, None]).view(count, length)
+    rows = torch.empty(count, length, dtype=dtype, device=messages.device)
+    for row, message, its_scales in zip(rows, messages, scales, strict=True):
+        for tile in tiles(length, messages.device):
+            blocks = row[tile].copy_(message[tile].view(torch.int8)).view(-1, BLOCK)
+            blocks.mul_(its_scales[tile.start // BLOCK : tile.stop // BLOCK, None])
+    return rows

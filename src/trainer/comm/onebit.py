@@ -9,6 +9,7 @@ from torch import Tensor
 from trainer.comm import bits, twophase
 from trainer.comm.compressed import Codec, Compressed
 from trainer.comm.layout import Part
+from trainer.comm.tiles import tiles
 from trainer.comm.wire import Wire
 
 BLOCK = 1024
@@ -93,9 +94,15 @@ def message_bytes(length: int) -> int:
 
 def encode(rows: Tensor) -> Tensor:
     """Rows (n, length) as messages: packed signs, zero counting as positive, then the fp32 mean magnitude of blocks."""
-    packed = bits.pack(rows >= 0)
-    scales = rows.view(len(rows), -1, BLOCK).abs().mean(-1).float()
-    return torch.cat([packed, scales.view(torch.uint8)], dim=1)
+    count, length = rows.shape
+    messages = torch.empty(count, message_bytes(length), dtype=torch.uint8, device=rows.device)
+    scales = torch.empty(count, length // BLOCK, device=rows.device)
+    for row, message, its_scales in zip(rows, messages, scales, strict=True):
+        for tile in tiles(length, rows.device):
+            message[tile.start // 8 : tile.stop // 8] = bits.pack(row[tile] >= 0)
+            its_scales[tile.start // BLOCK : tile.stop // BLOCK] = row[tile].abs().view(-1, BLOCK).mean(1)
+    messages[:, length // 8 :] = scales.view(torch.uint8)
+    return messages
 
 
 def decode(messages: Tensor, dtype: torch.dtype) -> Tensor:
@@ -103,8 +110,13 @@ def decode(messages: Tensor, dtype: torch.dtype) -> Tensor:
     count = len(messages)
     length = messages.shape[1] * BLOCK // (BLOCK // 8 + 4)
     scales = messages[:, length // 8 :].contiguous().view(torch.float32).to(dtype)
-    rows = bits.signs(messages[:, : length // 8], dtype)
-    return rows.view(count, -1, BLOCK).mul_(scales[:, :, None]).view(count, length)
+    rows = torch.empty(count, length, dtype=dtype, device=messages.device)
+    for row, message, its_scales in zip(rows, messages, scales, strict=True):
+        for tile in tiles(length, messages.device):
+            signs = bits.signs(message[tile.start // 8 : tile.stop // 8], dtype).view(-1, BLOCK)
+            scale = its_scales[tile.start // BLOCK : tile.stop // BLOCK, None]
+            torch.mul(signs, scale, out=row[tile].view(-1, BLOCK))
+    return rows
 
 
 def _roles(live: Tensor, flags: Tensor) -> _Roles:
