@@ -24,10 +24,10 @@ def main() -> int:
     from hydra.types import RunMode
     from omegaconf import DictConfig
 
-    from trainer import meeting, place
+    from trainer import meeting, nursery, place
     from trainer.config import explain, resolve
+    from trainer.errors import Diverged
     from trainer.launch import Stopped, WorkerFailed, describe, launch
-    from trainer.loop import Diverged
     from trainer.spec import ConfigError
 
     if place.is_srun_task(os.environ):
@@ -50,6 +50,8 @@ def main() -> int:
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
     def task(cfg: DictConfig) -> None:
         job = HydraConfig.get()
+        if not cfg.dry_run and place.launcher(os.environ) == "train":
+            nursery.open_early()
         try:
             run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
             if cfg.dry_run:
@@ -68,6 +70,8 @@ def main() -> int:
         task()
     except HydraException as error:
         fail(2, explain(error, sys.argv[1:], conf))
+    finally:
+        nursery.close()
     return max(codes)
 
 

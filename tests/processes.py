@@ -65,13 +65,14 @@ def only_run(folder: Path) -> Path:
 
 
 def workers_of(launcher: int) -> list[int]:
-    """Process ids of the workers, by rank: the launcher's children that are Python at work."""
-    found = []
-    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-        variables = Path(f"/proc/{child}/cmdline").read_bytes()
-        if b"spawn_main" in variables:
-            found.append(int(child))
+    """Process ids of the workers, by rank: they are forked from the launcher's child that has everything loaded."""
+    found = [worker for child in _children(launcher) for worker in _children(child)]
+    assert len(found) >= 2, found
     return sorted(found)
+
+
+def _children(process: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
 def alive_in_session(session: int) -> list[str]:

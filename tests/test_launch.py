@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+
 from tests.processes import SMALL, TRAIN, alive_in_session, losses, only_run, read_until, run, started, workers_of
 
 

@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from trainer import place as places
-from trainer.checkpoint import check_resume
 from trainer.comm.allreduce import AllReduce
 from trainer.comm.base import CommHook
 from trainer.data.base import Data
@@ -88,7 +87,12 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
         component.check(run)
     _check(run)
-    resume = check_resume(run)
+    resume = None
+    if run.checkpoint.resume is not None:
+        # Reading checkpoints takes half a second to import.
+        from trainer.checkpoint import check_resume
+
+        resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
     return run.model_copy(update={"checkpoint": checkpoint})
 

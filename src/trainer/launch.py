@@ -17,8 +17,8 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from trainer import worker
-from trainer.loop import Diverged
+from trainer import nursery
+from trainer.errors import Diverged, LostPeer
 from trainer.run import Run
 from trainer.spec import ConfigError, dump
 
@@ -42,25 +42,31 @@ class Stopped(Exception):
 def launch(run: Run) -> None:
     """Train. Returns when the run is done; raises WorkerFailed, Stopped, or ConfigError where a worker found one."""
     _make_folder(run)
-    with _environment(run):
-        if run.place.launcher == "other":
-            worker.main(run)
-            return
-        try:
-            with _quiet_agent():
-                elastic_launch(_agent(run), worker.main)(run)
-        except ChildFailedError as error:
-            rank, failure = error.get_first_failure()
-            if failure.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
-                # Someone told a worker to stop instead of this launcher; the others followed it.
-                raise Stopped(failure.exitcode - 128) from None
-            raise _explain(run, rank, failure) from None
-        except SignalException as error:
-            raise Stopped(error.sigval) from None
-        except RendezvousError as error:
-            raise WorkerFailed(
-                f"launch.rendezvous: the nodes lost each other ({error}); the terminal of node 0 says why it left"
-            ) from None
+    if run.place.launcher == "other":
+        _work(run)
+        return
+    try:
+        with _quiet_agent():
+            elastic_launch(_agent(run), _work)(run)
+    except ChildFailedError as error:
+        rank, failure = error.get_first_failure()
+        if failure.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            # Someone told a worker to stop instead of this launcher; the others followed it.
+            raise Stopped(failure.exitcode - 128) from None
+        raise _explain(run, rank, failure) from None
+    except SignalException as error:
+        raise Stopped(error.sigval) from None
+    except RendezvousError as error:
+        raise WorkerFailed(
+            f"launch.rendezvous: the nodes lost each other ({error}); the terminal of node 0 says why it left"
+        ) from None
+
+
+def _work(run: Run) -> None:
+    """A worker's whole life. The launcher needs none of what this imports."""
+    from trainer import worker
+
+    worker.main(run)
 
 
 def _agent(run: Run) -> LaunchConfig:
@@ -77,7 +83,7 @@ def _agent(run: Run) -> LaunchConfig:
         local_addr=_address_towards(endpoint) if several else "localhost",
         max_restarts=run.launch.max_restarts,
         monitor_interval=0.1,
-        start_method="spawn",
+        start_method=nursery.START_METHOD,
         shutdown_timeout=SAVING_S,
     )
 
@@ -111,19 +117,6 @@ def describe(run: Run) -> str:
 
 
 @contextlib.contextmanager
-def _environment(run: Run) -> Iterator[None]:
-    """The workers' environment, taken back afterwards: one process may launch several runs."""
-    before = dict(os.environ)
-    for name, value in {"OMP_NUM_THREADS": "1", **run.nccl.environment()}.items():
-        os.environ.setdefault(name, value)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextlib.contextmanager
 def _quiet_agent() -> Iterator[None]:
     """What the agent has to say is said in our words; each of its loggers has a level of its own."""
     loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.startswith(AGENT)]
@@ -150,7 +143,7 @@ def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:
     if kind == ConfigError.__name__:
         # What a loader process raised comes wrapped in that process's traceback; the reason is its last line.
         return ConfigError(text.strip().splitlines()[-1].removeprefix(f"{ConfigError.__module__}.ConfigError: "))
-    if kind in (Diverged.__name__, worker.LostPeer.__name__):
+    if kind in (Diverged.__name__, LostPeer.__name__):
         return WorkerFailed(text)
     print(trace, file=sys.stderr)
     return WorkerFailed(f"rank {rank} failed: {message}; its log is {log}")

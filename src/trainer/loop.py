@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from trainer.checkpoint import Checkpoints
 from trainer.control import Control
 from trainer.data.loader import evaluation_batches
+from trainer.errors import Diverged
 from trainer.logger.base import Metrics, Writer
 from trainer.mesh import Mesh
 from trainer.overlap.meter import Meter
@@ -24,10 +25,6 @@ from trainer.run import Run
 from trainer.sync.base import Synchroniser
 
 log = logging.getLogger(__name__)
-
-
-class Diverged(Exception):
-    """The loss is no number any more."""
 
 
 @dataclass

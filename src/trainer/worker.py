@@ -15,6 +15,7 @@ from trainer import meeting
 from trainer.assemble import assemble
 from trainer.comm.courier import CourierError
 from trainer.control import Control
+from trainer.errors import LostPeer
 from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.run import Run
@@ -26,13 +27,12 @@ log = logging.getLogger(__name__)
 LOST_PEER_S = 5.0
 
 
-class LostPeer(Exception):
-    """Another rank went away, and nobody told this one to stop."""
-
-
 @record
 def main(run: Run) -> int:
     """Run this process's part of `run`; the number of steps done. Exits with 128 + n after signal n stopped it."""
+    # Before anything opens a communicator. What the user set for this process wins.
+    for name, value in run.nccl.environment().items():
+        os.environ.setdefault(name, value)
     device = _device()
     torch.set_num_threads(_threads(run))
     folder = Path(meeting.join(str(run.folder), device, run.timeout))

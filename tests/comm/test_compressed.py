@@ -7,10 +7,10 @@ import time
 
 import pytest
 import torch
-from tests.comm import scenario
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.comm import scenario
 from trainer.comm.bf16 import BF16
 from trainer.comm.compressed import Compressed
 from trainer.comm.fp16 import FP16

@@ -8,8 +8,8 @@ import threading
 import pytest
 import torch
 import torch.distributed as dist
-from tests.comm import scenario
 
+from tests.comm import scenario
 from trainer.comm.courier import Courier, CourierError
 from trainer.comm.topk import TopK
 from trainer.mesh import Mesh

@@ -7,8 +7,8 @@ import os
 
 import pytest
 import torch
-from tests.comm import scenario
 
+from tests.comm import scenario
 from trainer.comm.hierarchy import find_hierarchy
 from trainer.comm.int8 import Int8
 from trainer.comm.onebit import OneBit

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.comm import scenario
 
+from tests.comm import scenario
 from trainer.comm.int8 import BLOCK, Int8, decode, encode, message_bytes
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.comm import scenario
 from torch import nn
 
+from tests.comm import scenario
 from trainer.comm.onebit import BLOCK, OneBit, decode, encode, message_bytes
 from trainer.mesh import Mesh
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.comm import scenario
 from torch import nn
 
+from tests.comm import scenario
 from trainer.comm.powersgd import PowerSGD
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError

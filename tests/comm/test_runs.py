@@ -7,6 +7,7 @@ import os
 import signal
 
 import pytest
+
 from tests.processes import SMALL, losses, only_run, read_until, run, started, workers_of
 
 # Several buckets, most of whose parameters travel compressed.

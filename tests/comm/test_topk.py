@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.comm import scenario
 
+from tests.comm import scenario
 from trainer.comm.topk import CHUNK, TopK, message_bytes, pack, unpack
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError

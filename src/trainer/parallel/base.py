@@ -17,8 +17,8 @@ class DataAxis(Spec):
 
     size: Annotated[int, Field(ge=1)] | Literal[-1] = -1
     """the number of replicas; -1 takes all ranks that remain"""
-    bucket_cap_mb: Annotated[float, Field(gt=0)] = 25.0
-    """the MiB of gradient that close a bucket, which then travels while the backward pass goes on"""
+    bucket_cap_mb: Annotated[float, Field(gt=0)] | None = None
+    """the MiB of gradient that close a bucket, which then travels; null is DDP's own: 1, and 25 from the second on"""
     gradient_as_bucket_view: bool = True
     """whether gradients are views of the buckets, which saves a copy and its memory"""
     find_unused_parameters: bool = False

@@ -1,0 +1,58 @@
+"""What is compared: variants, and the setting that they share."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One row of a table: a peer, and what of it differs from the other rows."""
+
+    name: str
+    peer: str
+    """the module of scripts/bench/peers that steps"""
+    overrides: tuple[str, ...] = ()
+    """options of train.py on top of the case's; a peer takes from the resolved run what it knows"""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """arguments of the peer alone"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Variants that run interleaved in the same processes, on one lab or on loopback."""
+
+    title: str
+    variants: tuple[Variant, ...]
+    reference: str
+    """the variant that ratios are against"""
+    overrides: tuple[str, ...]
+    """model, data and batch, as train.py takes them"""
+    ranks: int = 2
+    rate: str | None = None
+    """each host's link, as tc writes it, with one rank a host; `none` is an unshaped lab, None one host's loopback"""
+    rounds: int = 8
+    steps: int = 4
+    """steps of a turn"""
+    warmup: int = 3
+    """steps of each variant before the first round: DDP cuts its buckets anew after its first"""
+    quick: bool = True
+    """whether --quick measures it, with fewer rounds"""
+
+    @property
+    def network(self) -> str:
+        """Where the ranks are, in words."""
+        if self.rate is None:
+            return f"{self.ranks} processes on one host's loopback"
+        return f"{self.ranks} hosts, {'unshaped' if self.rate == 'none' else self.rate}"
+
+    def shortened(self) -> Case:
+        """The case as a quick look: too few rounds for a ratio to be clear, and two samples a rank."""
+        return dataclasses.replace(self, rounds=2, steps=1, overrides=(*self.overrides, f"batch.size={2 * self.ranks}"))
+
+
+COMPUTE, COMMUNICATION = "compute alone", "communication alone"
+FLOORS = (Variant(COMPUTE, "ours", ("comm=noop",)), Variant(COMMUNICATION, "communication"))

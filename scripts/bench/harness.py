@@ -1,0 +1,58 @@
+"""Interleaving: every variant has its turn in every round, so that what disturbs the machine disturbs all alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+
+class Stepper(Protocol):
+    """A way to train, one whole optimizer step at a time."""
+
+    def step(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Bare:
+    """A stepper that is one function and has nothing to close."""
+
+    def __init__(self, step: Callable[[], object]) -> None:
+        self._step = step
+
+    def step(self) -> None:
+        self._step()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def interleave(
+    steppers: Mapping[str, Stepper], rounds: int, steps: int, group: dist.ProcessGroup, device: torch.device
+) -> dict[str, list[float]]:
+    """Seconds a step of each variant in each round, A B C A B C …; the slowest rank's, the same on all ranks.
+
+    A turn is `steps` steps; before it all ranks meet on `group`, which no variant may use. Nothing waits for the device
+    between the steps of a turn.
+    """
+    turns = torch.zeros(len(steppers), rounds, dtype=torch.float64)
+    for number in range(rounds):
+        for row, stepper in enumerate(steppers.values()):
+            _settle(device)
+            dist.barrier(group=group)
+            began = time.perf_counter()
+            for _ in range(steps):
+                stepper.step()
+            _settle(device)
+            turns[row, number] = (time.perf_counter() - began) / steps
+    dist.all_reduce(turns, op=dist.ReduceOp.MAX, group=group)
+    return dict(zip(steppers, turns.tolist(), strict=True))
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,32 @@
+"""A process that has loaded what workers need, and from which they are forked in a moment.
+
+It loads while the launcher composes and checks, so the two do not wait for each other. It computes nothing and opens no
+device, which is what makes a fork of it safe.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from multiprocessing import forkserver
+from typing import Any
+
+# What nearly every worker imports; other modules it loads itself.
+PRELOADED = ["trainer.worker", "torchvision"]
+START_METHOD = "forkserver"
+
+
+def open_early() -> None:
+    """Start loading. Workers that are started with START_METHOD come from here."""
+    multiprocessing.get_context(START_METHOD).set_forkserver_preload(PRELOADED)
+    forkserver.ensure_running()
+
+
+def close() -> None:
+    """End the process, at once even while it is still loading; without it nothing would do so before it has loaded."""
+    # The standard library ends it when this process ends; only its private parts can be told to do it now.
+    server: Any = forkserver._forkserver
+    if server._forkserver_pid is not None:
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
