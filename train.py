@@ -19,6 +19,7 @@ def main() -> int:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
     import hydra
+    import torch
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
     from hydra.types import RunMode
@@ -26,25 +27,17 @@ def main() -> int:
 
     from trainer import meeting, nursery, place
     from trainer.config import explain, resolve
-    from trainer.errors import Diverged
+    from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
     from trainer.spec import ConfigError
-
-    if place.is_srun_task(os.environ):
-        os.environ.update(place.adopt_srun(os.environ))
-    # Launchers of several nodes may have agreed on a stamp, and so on a folder.
-    started = os.environ.get("TRAINER_STARTED") or datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
-    if place.launcher(os.environ) == "other":
-        started = meeting.agree("started", started)
-    os.environ["TRAINER_STARTED"] = started
 
     conf = pathlib.Path(__file__).parent / "conf"
     codes = [0]
 
     def fail(code: int, reason: object) -> None:
         codes.append(code)
-        # Of several workers that fail alike, one speaks.
-        if os.environ.get("RANK", "0") == "0":
+        # Workers that are refused are refused alike, so one speaks; once they have met, each has a log of its own.
+        if os.environ.get("RANK", "0") == "0" or torch.distributed.is_initialized():
             print(reason, file=sys.stderr)
 
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -60,14 +53,23 @@ def main() -> int:
                 launch(run)
         except ConfigError as error:
             fail(2, error)
-        except (WorkerFailed, Diverged) as error:
+        except (WorkerFailed, Diverged, LostPeer) as error:
             fail(1, error)
         except Stopped as stop:
             # Ends a sweep as well; Hydra lets nothing but this through.
             sys.exit(128 + stop.number)
 
     try:
+        if place.is_srun_task(os.environ):
+            os.environ.update(place.adopt_srun(os.environ))
+        # Launchers of several nodes may have agreed on a stamp, and so on a folder.
+        started = os.environ.get("TRAINER_STARTED") or datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+        if place.launcher(os.environ) == "other":
+            started = meeting.agree("started", started)
+        os.environ["TRAINER_STARTED"] = started
         task()
+    except ConfigError as error:
+        fail(2, error)
     except HydraException as error:
         fail(2, explain(error, sys.argv[1:], conf))
     finally:
@@ -76,4 +78,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        # Before there was anything to save.
+        sys.exit(130)

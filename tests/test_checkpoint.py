@@ -181,10 +181,12 @@ def test_another_models_checkpoint_is_refused_with_the_tensors_that_differ(worke
 
 def test_auto_takes_the_newest_run_of_the_same_name(workers, tmp_path, make_run):
     run = make_run("model=mlp")
-    for name in ("2026-01-01", "2026-01-02"):
+    for name in ("2026-01-02", "2026-01-01"):
         workers(1, _save_model, dump(run.model), tmp_path / name / "checkpoints")
+        (tmp_path / name / "run.yaml").write_text("name: digits\n")
+    (tmp_path / "2026-01-02" / "run.yaml").write_text("name: another\n")
     found = make_run("model=mlp", "checkpoint.resume=auto").checkpoint.resume
-    assert found == str(tmp_path / "2026-01-02" / "checkpoints" / "step_00000007")
+    assert found == str(tmp_path / "2026-01-01" / "checkpoints" / "step_00000007")
 
 
 def test_auto_without_any_checkpoint_starts_afresh(make_run):

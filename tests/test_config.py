@@ -34,6 +34,8 @@ REFUSED = {
     " comm=allreduce, or more processes with launch.processes=2",
     "model=custom model.factory=tests.test_config:sparse": "model.factory: tests.test_config:sparse returned a module"
     " with sparse gradients, which no hook reduces; build its embeddings with sparse=False",
+    "batch=5": "batch: 5 is no set of options; set batch.size=<value>",
+    "checkpoint=null": "checkpoint: None is no set of options; set checkpoint.every=<value>",
     "precision=fp8": "precision: 'fp8' is not allowed: input should be 'fp32', 'bf16' or 'fp16'; precision is the dtype"
     " of matrix products: fp32, or autocast to bf16 or fp16 with fp32 weights",
     "launch.nodes=2": "launch.rendezvous: 2 nodes need a place to meet; set launch.rendezvous=<host of node 0>:29500",

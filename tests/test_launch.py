@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import sys
 import time
 
 import pytest
+from PIL import Image
 
 from tests.processes import SMALL, TRAIN, alive_in_session, losses, only_run, read_until, run, started, workers_of
 
@@ -154,3 +156,32 @@ def test_a_workers_own_error_is_shown_once_with_its_traceback(tmp_path):
     assert code == 1
     assert output.count("Traceback") == 1
     assert "failed: ValueError: no luck; its log is" in output
+
+
+def test_a_folder_with_another_runs_checkpoints_is_refused(tmp_path):
+    assert run(tmp_path, *SMALL, "folder=here")[0] == 0
+    code, output = run(tmp_path, *SMALL, "folder=here")
+    assert (code, output) == (
+        2,
+        "folder: here holds the checkpoints of another run; choose a new one, or go on with it by"
+        " checkpoint.resume=here\n",
+    )
+    code, output = run(tmp_path, *SMALL, "folder=here", "checkpoint.resume=here", "optimizer=adamw")
+    assert code == 2
+    assert "was saved with SGD, and the optimizer is AdamW, which cannot go on with its state" in output
+    code, output = run(tmp_path, *SMALL, "folder=here", "checkpoint.resume=here", "steps=30")
+    assert code == 0, output
+
+
+def test_an_image_folder_trains_with_loader_processes_and_stops_with_a_checkpoint(tmp_path):
+    for part, name in itertools.product(("train", "val"), ("a", "b")):
+        (tmp_path / "images" / part / name).mkdir(parents=True)
+        for number in range(8):
+            Image.new("RGB", (12, 12), (10 * number, 20, 30)).save(tmp_path / "images" / part / name / f"{number}.png")
+    data = ("data=image_folder", "data.root=images", "data.size=8", "data.workers=1", "batch.size=4")
+    with started(tmp_path, *SMALL, *data, "steps=1000000", "evaluate.every=null") as process:
+        read_until(process, lambda line: line.startswith("step "))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 130, output
+    assert list((only_run(tmp_path) / "checkpoints").iterdir())

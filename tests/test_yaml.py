@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from trainer.config import GROUPS, NODES
+from trainer.launch import describe
 from trainer.run import Run
 from trainer.spec import Spec
 
@@ -97,3 +98,11 @@ def test_the_root_lists_exactly_what_a_run_knows():
 def test_an_experiment_wins_over_the_root(make_run):
     assert make_run("experiment=smoke").steps == 20
     assert make_run("experiment=smoke", "steps=3").steps == 3
+
+
+def test_a_run_with_paths_is_described(make_run, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("To be, or not to be. " * 2000)
+    plain = yaml.safe_load(describe(make_run("model=gpt", "data=text", f"data.path={text}")))
+    assert plain["data"]["path"] == str(text)
+    assert plain["folder"] == str(tmp_path / "run")

@@ -43,6 +43,7 @@ def assemble(
     # Replicas start equal and then draw different dropout masks.
     _seed(run.seed + 1 + mesh.ranks["data"])
 
+    total = run.total_steps
     clock = clock_for(device)
     meter = Meter(clock)
     recorder = None
@@ -68,7 +69,7 @@ def assemble(
 
     order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
     batches = training_batches(split.train, order, run.data.workers, run.data.prefetch, device)
-    if resume is not None and first_step < run.total_steps:
+    if resume is not None and first_step < total:
         # DDP cuts its buckets after its first step, and a ring adds in an order that depends on the cut. One step for
         # nothing brings the buckets to what they were, so that the sums are bitwise those of an undisturbed run.
         batch = next(batches)
@@ -78,12 +79,12 @@ def assemble(
     if resume is not None:
         checkpoints.load(resume)
         if mesh.rank == 0:
-            log.info("resumed from %s after %d of %d steps", resume, first_step, run.total_steps)
+            log.info("resumed from %s after %d of %d steps", resume, first_step, total)
 
     writers = []
     if mesh.rank == 0:
-        config = dump(run.model_copy(update={"folder": str(run.folder)})) | {"place": run.place._asdict()}
-        writers = [logger.build(run.folder, config, run.total_steps, first_step) for logger in run.logger.values()]
+        config = dump(run) | {"place": run.place._asdict()}
+        writers = [logger.build(run.folder, config, total, first_step) for logger in run.logger.values()]
     gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
     job = Job(
         run=run,
@@ -98,8 +99,10 @@ def assemble(
         evaluation=split.evaluation,
         writers=writers,
         numbers=lambda: run.comm.numbers(state),
+        close=lambda: run.comm.close(state),
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
         recorder=recorder,
+        total=total,
         done=first_step,
     )
     return job, batches

@@ -5,10 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 import logging
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed.checkpoint as dcp
+import yaml
 from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
@@ -18,8 +20,6 @@ from trainer.mesh import Mesh
 from trainer.spec import ConfigError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainer.run import Run
 
 log = logging.getLogger(__name__)
@@ -109,8 +109,8 @@ class Checkpoints:
         self.module.load_state_dict({name[6:]: wanted[name] for name in wanted if name.startswith("model.")})
         self._load_optimizer({name[10:]: wanted[name] for name in wanted if name.startswith("optimizer.")})
         if self.scaler.is_enabled():
-            scaling = {name[7:]: wanted[name].item() for name in wanted if name.startswith("scaler.")}
-            self.scaler.load_state_dict({**self.scaler.state_dict(), **scaling})
+            scaling = self.scaler.state_dict()
+            self.scaler.load_state_dict({k: type(v)(wanted[f"scaler.{k}"].item()) for k, v in scaling.items()})
         if any(name.startswith(carried[0]) for name in stored):
             ranks = [
                 {name.removeprefix(prefix): value for name, value in wanted.items() if name.startswith(prefix)}
@@ -153,8 +153,14 @@ class Checkpoints:
         dcp.save(state, storage_writer=dcp.FileSystemWriter(partial), process_group=self.mesh.storage)
         if self.mesh.rank != 0:
             return
+        facts = {
+            "step": step,
+            "world": self.mesh.world,
+            "optimizer": type(self.optimizer).__name__,
+            "torch": torch.__version__,
+        }
         if all(value.isfinite().all() for name, value in state.items() if name.startswith("model.")):
-            checkpoint_folder.commit(final, {"step": step, "world": self.mesh.world, "torch": torch.__version__})
+            checkpoint_folder.commit(final, facts)
         else:
             log.warning("checkpoint: weights are not finite after step %d, so it is not kept", step)
         checkpoint_folder.prune(self.folder, self.keep)
@@ -170,16 +176,39 @@ class Checkpoints:
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
 
 
+def _siblings(run: Run) -> list[Path]:
+    """The folders of other runs of this name, the last written first: beside this one, or beside the sweep it is in."""
+    sweep = run.folder.parent
+    base = next((p for p in run.folder.parents if p.parts[-len(Path(run.name).parts) :] == Path(run.name).parts), sweep)
+    own = base / run.folder.relative_to(base).parts[0]
+    found = [
+        path.parent
+        for path in base.glob("**/checkpoints")
+        if own not in path.parents and _name_in(path.parent / "run.yaml") == run.name
+    ]
+    return sorted(found, key=lambda folder: (folder / "checkpoints").stat().st_mtime, reverse=True)
+
+
+def _name_in(path: Path) -> str | None:
+    return yaml.safe_load(path.read_text())["name"] if path.is_file() else None
+
+
 def check_resume(run: Run) -> Path | None:
     """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
     if run.checkpoint.resume is None:
         return None
-    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, run.folder.parent)
+    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, _siblings(run))
     for line in passed_over:
         log.warning("%s; going on with %s", line, path or "a fresh start")
     if path is None:
-        log.warning("checkpoint.resume=auto found no checkpoint in %s; starting afresh", run.folder.parent)
+        log.warning("checkpoint.resume=auto found no checkpoint of %s; starting afresh", run.name)
         return None
+    saved, present = checkpoint_folder.manifest_of(path)["optimizer"], _optimizer_name(run)
+    if saved != present:
+        raise ConfigError(
+            f"checkpoint.resume: {path} was saved with {saved}, and the optimizer is {present}, which cannot go on with"
+            " its state; choose the same optimizer, or start afresh with checkpoint.resume=null"
+        )
     stored = {
         name.removeprefix("model."): tuple(entry.size)
         for name, entry in checkpoint_folder.tensors_in(path).items()
@@ -198,6 +227,10 @@ def check_resume(run: Run) -> Path | None:
             " choose the model it was saved with, or start afresh with checkpoint.resume=null"
         )
     return path
+
+
+def _optimizer_name(run: Run) -> str:
+    return type(run.optimizer.build(nn.Linear(1, 1))).__name__
 
 
 def _skeleton(run: Run) -> nn.Module:

@@ -80,7 +80,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     loggers = values.get("logger") or {}
     values["logger"] = {name: make(node, Logger, f"logger.{name}") for name, node in loggers.items()}
     for key, node in NODES.items():
-        values[key] = validate(node, values.get(key) or {}, key)
+        values[key] = validate(node, values.get(key, {}), key)
     values["place"] = _place(values["launch"], values["parallel"])
 
     run = validate(Run, values)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from types import FrameType
 
 import torch
@@ -32,6 +34,7 @@ class Control:
         """the signal that made all ranks stop, or 0"""
         self._told = threading.Event()
         self._signal = 0
+        self._patient = False
         self._left = threading.Event()
         self._slowest_s = 0.0
         self._stepped_at = time.monotonic()
@@ -60,6 +63,15 @@ class Control:
             self.leave()
         return self.stopped_by != 0
 
+    @contextlib.contextmanager
+    def patience(self) -> Iterator[None]:
+        """Within it the rank is at work that is no step, such as an evaluation, and may take as long as it needs."""
+        self._patient = True
+        try:
+            yield
+        finally:
+            self._patient, self._stepped_at = False, time.monotonic()
+
     def told_within(self, seconds: float) -> bool:
         """Wait until this rank is told to stop; whether that happened in time."""
         return self._told.wait(seconds)
@@ -76,7 +88,9 @@ class Control:
             continue
         self._signal = number
         self._told.set()
-        if not self._left.wait(max(GRACE_S, 2 * self._slowest_s)):
+        while not self._left.wait(max(GRACE_S, 2 * self._slowest_s)):
+            if self._patient:
+                continue
             # No exception would reach a main thread that waits inside a collective.
             os._exit(128 + signal.SIGTERM)
 

@@ -10,6 +10,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import yaml
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -17,7 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from trainer import nursery
+from trainer import meeting, nursery
 from trainer.errors import Diverged, LostPeer
 from trainer.run import Run
 from trainer.spec import ConfigError, dump
@@ -100,6 +101,12 @@ def _address_towards(endpoint: str) -> str:
 
 
 def _make_folder(run: Run) -> None:
+    resumed = run.checkpoint.resume is not None and Path(run.checkpoint.resume).is_relative_to(run.folder)
+    if run.checkpoints.is_dir() and any(run.checkpoints.iterdir()) and not resumed and not meeting.restarts():
+        raise ConfigError(
+            f"folder: {run.folder} holds the checkpoints of another run; choose a new one, or go on with it by"
+            f" checkpoint.resume={run.folder}"
+        )
     try:
         run.folder.mkdir(parents=True, exist_ok=True)
         if run.launch.node_rank == 0 and os.environ.get("RANK", "0") == "0":
@@ -112,8 +119,7 @@ def _make_folder(run: Run) -> None:
 
 def describe(run: Run) -> str:
     """The resolved run as YAML."""
-    plain = dump(run.model_copy(update={"folder": str(run.folder)}))
-    return yaml.safe_dump({**plain, "place": run.place._asdict()}, sort_keys=False)
+    return yaml.safe_dump({**dump(run), "place": run.place._asdict()}, sort_keys=False)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from trainer.logger.base import Metrics, Writer
 from trainer.mesh import Mesh
 from trainer.overlap.meter import Meter
 from trainer.overlap.metrics import gather, peak_memory_mb, summarise
+from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
 from trainer.profile.replay_recorder import ReplayRecorder
 from trainer.run import Run
@@ -47,8 +49,12 @@ class Job:
     dense_bytes: float
     """the bytes a rank would send in a step for the exact average"""
     recorder: ReplayRecorder | None
+    total: int
+    """the number of steps to do, counted before the random state of a checkpoint is restored: a user's data may draw"""
     done: int
     """the number of steps done"""
+    close: Callable[[], None]
+    """ends what the communication hook has running"""
     history: list[Metrics] = field(default_factory=list)
     """every set of metrics that was written, for the summary"""
 
@@ -56,7 +62,7 @@ class Job:
 def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     """Train to the end, or until told to stop, one step at each `next`. Raises Diverged."""
     run, meter = job.run, job.meter
-    total = run.total_steps
+    total = job.total
     rates = [group["lr"] for group in job.optimizer.param_groups]
     window: list[dict[str, float]] = []
     stop = False
@@ -87,17 +93,26 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
                 _write(job, done, {"train/loss": mean, **_speed(job, window)})
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
-            job.synchroniser.flush()
-            _write(job, done, evaluate(job))
+            with _between_steps(job):
+                _write(job, done, evaluate(job))
         if save:
-            job.synchroniser.flush()
-            job.checkpoints.save(done)
+            with _between_steps(job):
+                job.checkpoints.save(done)
         yield
 
     job.control.leave()
     job.checkpoints.close()
     if job.recorder is not None:
         job.recorder.close()
+
+
+@contextlib.contextmanager
+def _between_steps(job: Job) -> Iterator[None]:
+    """Weights and buffers are whole and alike on all replicas within it."""
+    with job.control.patience():
+        job.synchroniser.flush()
+        share_buffers(job.executor.module, job.mesh.groups["data"])
+        yield
 
 
 @torch.no_grad()
@@ -110,7 +125,7 @@ def evaluate(job: Job) -> Metrics:
     for inputs, targets in evaluation_batches(
         job.evaluation, job.run.evaluate.batch, rank, ranks, data.workers, job.device
     ):
-        output = job.executor.predict(inputs)
+        output = job.executor.predict(inputs).float()
         count = targets.numel()
         hits = (output.argmax(-1) == targets).sum() if output.shape[:-1] == targets.shape else sums.new_tensor(math.nan)
         sums += torch.stack([job.executor.loss(output, targets) * count, hits, sums.new_tensor(count)])

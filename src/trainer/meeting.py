@@ -28,7 +28,8 @@ def store() -> dist.Store:
 def agree(key: str, value: str) -> str:
     """Rank 0's `value`, on every rank."""
     if os.environ["RANK"] == "0":
-        store().set(key, value)
+        # What was agreed before a restart holds.
+        store().compare_set(key, "", value)
     return store().get(key).decode()
 
 

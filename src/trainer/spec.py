@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -52,8 +53,11 @@ def make(node: Any, base: type[C], where: str) -> C:
     return validate(cls, {key: value for key, value in node.items() if key != "_target_"}, where)
 
 
-def validate(cls: type[S], values: Mapping[Any, Any], where: str = "") -> S:
+def validate(cls: type[S], values: Any, where: str = "") -> S:
     """Build `cls` from plain values; the first thing that is wrong becomes a ConfigError that names its key."""
+    if not isinstance(values, Mapping):
+        first = next(iter(cls.model_fields))
+        raise ConfigError(f"{where}: {values!r} is no set of options; set {where}.{first}=<value>")
     try:
         return cls.model_validate(dict(values))
     except ValidationError as error:
@@ -93,7 +97,7 @@ def dump(value: Any) -> Any:
         return {key: dump(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [dump(entry) for entry in value]
-    return value
+    return str(value) if isinstance(value, Path) else value
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -30,9 +30,9 @@ ROWS = {
 }
 
 
-def print_summary(run: Run, done: int, history: list[Metrics]) -> None:
+def print_summary(run: Run, done: int, total: int, history: list[Metrics]) -> None:
     """Print results as they ended, and times as the median of what was logged, without the first, which warms up."""
-    table = Table(title=f"{run.name}: {done} of {run.total_steps} steps", show_header=False, title_justify="left")
+    table = Table(title=f"{run.name}: {done} of {total} steps", show_header=False, title_justify="left")
     for label, (key, form) in ROWS.items():
         values = [metrics[key] for metrics in history if key in metrics]
         if not values:

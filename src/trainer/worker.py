@@ -15,10 +15,11 @@ from trainer import meeting
 from trainer.assemble import assemble
 from trainer.comm.courier import CourierError
 from trainer.control import Control
-from trainer.errors import LostPeer
+from trainer.errors import Diverged, LostPeer
 from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.run import Run
+from trainer.spec import ConfigError
 from trainer.summary import print_summary
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,8 @@ def main(run: Run) -> int:
             f"rank {mesh.rank} lost a rank on another node, whose own message says why ({reason})"
         ) from error
     finally:
-        if sys.exc_info()[0] is None:
+        # After any other failure the ranks are not in step, and leaving in order could wait for ever.
+        if sys.exc_info()[0] in (None, Diverged, ConfigError):
             dist.destroy_process_group()
 
 
@@ -69,15 +71,17 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
     finally:
         for writer in job.writers:
             writer.close()
+    job.close()
     if mesh.rank == 0:
-        print_summary(run, job.done, job.history)
+        print_summary(run, job.done, job.total, job.history)
     return job.done
 
 
 def _device() -> torch.device:
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    # Slurm may show each task its own GPU only.
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
 

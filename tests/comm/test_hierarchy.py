@@ -97,3 +97,17 @@ def _weights(mesh: Mesh, spec: TopK):
 def test_replicas_stay_bitwise_equal(workers):
     ranks = workers(4, _weights, TopK(ratio=0.05, hierarchical=True))
     assert all(torch.equal(a, b) for rank in ranks[1:] for a, b in zip(rank, ranks[0], strict=True))
+
+
+def _first_compressed_step(mesh: Mesh, spec: OneBit) -> bool:
+    _on_nodes(mesh, list("0011"))
+    module = scenario.net()
+    ddp, _ = scenario.wrap(module, mesh, spec)
+    for step in range(2):
+        module.zero_grad()
+        scenario.backward(ddp, mesh, step)
+    return all(bool(p.grad.any()) for p in module.parameters())
+
+
+def test_onebit_agrees_in_the_first_step_that_compresses(workers):
+    assert all(workers(4, _first_compressed_step, OneBit(hierarchical=True)))

@@ -9,7 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from trainer.comm.allreduce import AllReduce
 from trainer.mesh import Mesh
 from trainer.parallel.base import DataAxis
-from trainer.parallel.ddp import replicate
+from trainer.parallel.ddp import replicate, share_buffers
 
 
 def _wrapped(mesh: Mesh, frozen: bool, unused: bool) -> tuple[bool, list[bool]]:
@@ -35,3 +35,14 @@ def test_a_model_with_nothing_to_learn_is_left_alone(workers):
 
 def test_parameters_may_stay_unused_where_the_user_says_so(workers):
     assert all(used for used, _ in workers(2, _wrapped, False, True))
+
+
+def _shared_buffers(mesh: Mesh) -> float:
+    net = nn.BatchNorm1d(2)
+    net.running_mean.fill_(mesh.rank + 1.0)
+    share_buffers(net, mesh.groups["data"])
+    return net.running_mean[0].item()
+
+
+def test_buffers_are_shared_from_the_first_replica(workers):
+    assert workers(3, _shared_buffers) == [1.0, 1.0, 1.0]

@@ -35,6 +35,9 @@ class CommHook(Component):
     def resume(self, state: Any, module: nn.Module, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
         """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed."""
 
+    def close(self, state: Any) -> None:
+        """End what the hook has running, after the last step."""
+
     def numbers(self, state: Any) -> dict[str, float]:
         """What the hook has measured since the last call, by metric name; nothing for most."""
         return {}

@@ -10,6 +10,8 @@ from trainer.comm.layout import Memory
 STEP, AVERAGED = "step", "averaged"
 # These hold gradient that was not sent yet, each rank its own; all others are alike on all ranks.
 OWN = ("residual", "momentum")
+# These are true once any rank has found it; in a hierarchy a rank knows its own shard only.
+FOUND = ("live", "dense")
 
 
 def pack(module: nn.Module, memory: Memory, step: int, averaged: int) -> dict[str, Tensor]:
@@ -35,5 +37,7 @@ def unpack(module: nn.Module, memory: Memory, stored: Sequence[dict[str, Tensor]
                 continue
             if mine is None and entry in OWN:
                 value = torch.stack([rank[key] for rank in stored]).sum(0).div_(int(source[AVERAGED]))
+            if mine is None and entry in FOUND:
+                value = torch.stack([rank[key] for rank in stored]).any(0)
             memory.put(parameter, entry, value.to(parameter.device))
     return int(source[STEP])

@@ -57,6 +57,15 @@ class Compressed(CommHook):
     hierarchical: bool | Literal["auto"] = False
     """whether to average inside a node in full precision and compress between nodes only; auto where both exist"""
 
+    @property
+    def dense_steps(self) -> int:
+        """The number of first steps that travel dense.
+
+        Shards follow the bucket's cut, and what is pending in them could not follow to other ranks: in a hierarchy
+        compression begins when DDP has cut its buckets for good, after its first step.
+        """
+        return max(self.warmup_steps, 1 if self.hierarchical else 0)
+
     def check(self, run: "Run") -> None:
         if run.precision == "fp16" and self.error_feedback:
             raise ConfigError(
@@ -75,6 +84,9 @@ class Compressed(CommHook):
 
     def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
         return state.take_bytes()
+
+    def close(self, state: Any) -> None:
+        state.close()
 
     def numbers(self, state: Any) -> dict[str, float]:
         return state.numbers()
@@ -179,10 +191,7 @@ class Compressor:
         wires = self._wires()
         began, waited = time.perf_counter(), sum(wire.seconds for wire in wires)
         dtype = torch.float64 if buffer.dtype == torch.float64 else torch.float32
-        # Shards follow the bucket's cut, and what is pending in them could not follow to other ranks: in a hierarchy
-        # compression begins when DDP has cut its buckets for good, after its first step.
-        dense_steps = max(self.spec.warmup_steps, 1 if self._hierarchy is not None else 0)
-        if step < dense_steps or not layout.large:
+        if step < self.spec.dense_steps or not layout.large:
             average = wires[0].average_(buffer.to(dtype), "dense average")
             return buffer if average.data_ptr() == buffer.data_ptr() else buffer.copy_(average)
 

@@ -50,7 +50,7 @@ class _OneBit:
 
     def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
         """1. Now and then, agree on roles. 2. Average the dense elements. 3. Average the signed ones in two phases."""
-        due = (step - self.spec.warmup_steps) % self.spec.agree_every == 0
+        due = (step - self.spec.dense_steps) % self.spec.agree_every == 0
         live = part.flat("live", torch.empty(0, dtype=torch.bool, device=pending.device))
         flags = part.flat("dense", live)
         if due:

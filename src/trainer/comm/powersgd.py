@@ -79,7 +79,7 @@ class _PowerSGD(Plain):
     def _factor(self, layout: Layout, parameter: Tensor, matrix: Tensor) -> Tensor:
         """The last step's Q, or a random one that is the same on all ranks."""
         last = layout.memory.get(parameter, "factor")
-        if last is not None:
+        if last is not None and last.shape[1] == self.rank:
             return last
         generator = torch.Generator().manual_seed(matrix.shape[1])
         return torch.randn(matrix.shape[1], self.rank, generator=generator).to(matrix)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # An index takes two bytes within a chunk of this many elements; a message starts with the number of indices in each.
 CHUNK = 2**16
+# What is larger is sent as this, and the rest of it waits.
+FP16_MOST = torch.finfo(torch.float16).max
 # Where the ratio's descent begins: Deep Gradient Compression's first epoch sends a quarter.
 FIRST_RATIO = 0.25
 
@@ -63,7 +65,10 @@ class _TopK:
         count = max(1, math.ceil(self.ratio(step) * pending.numel()))
         indices, real = largest(pending, count, start=step)
         dtype = torch.float16 if self.spec.values == "fp16" else torch.float32
-        values = torch.where(real, pending[indices], 0).to(dtype)
+        values = torch.where(real, pending[indices], 0)
+        if dtype == torch.float16:
+            values = values.clamp(-FP16_MOST, FP16_MOST)
+        values = values.to(dtype)
         messages = wire.gather(pack(indices, values, pending.numel()), "all-gather of the largest elements")
 
         pending.index_add_(0, indices, values.to(pending.dtype), alpha=-1)
@@ -77,7 +82,7 @@ class _TopK:
 
     def ratio(self, step: int) -> float:
         """The share of elements that travels in `step`."""
-        done = step - self.spec.warmup_steps
+        done = step - self.spec.dense_steps
         if done >= self.spec.ramp_steps:
             return self.spec.ratio
         first = max(FIRST_RATIO, self.spec.ratio)

@@ -7,6 +7,7 @@ number of loader processes.
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,6 +70,7 @@ def training_batches(
         num_workers=workers,
         prefetch_factor=prefetch if workers else None,
         persistent_workers=workers > 0,
+        **_processes(workers),
         pin_memory=device.type == "cuda",
         # A loader takes its own seed from the global generator, which belongs to the model.
         generator=torch.Generator().manual_seed(order.seed),
@@ -85,10 +87,21 @@ def evaluation_batches(
         mine,
         batch_size=batch,
         num_workers=workers,
+        **_processes(workers),
         pin_memory=device.type == "cuda",
         generator=torch.Generator().manual_seed(0),
     )
     return _ahead(iter(loader), device)
+
+
+def _processes(workers: int) -> dict[str, Any]:
+    """How loader processes are made: forked, for they would load torch anew otherwise, and deaf to Ctrl-C, which is for
+    the trainer: it ends them when it has saved."""
+    return {"multiprocessing_context": "fork", "worker_init_fn": _ignore_interrupt} if workers else {}
+
+
+def _ignore_interrupt(_: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _ahead(batches: Iterator[Pair], device: torch.device) -> Iterator[Pair]:

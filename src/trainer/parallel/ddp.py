@@ -29,3 +29,10 @@ def replicate(module: nn.Module, axis: DataAxis, group: dist.ProcessGroup, state
     )
     wrapped.register_comm_hook(state, hook)
     return wrapped
+
+
+def share_buffers(module: nn.Module, group: dist.ProcessGroup) -> None:
+    """Give all replicas the first one's buffers, such as the running means of batch norm, which each gathers alone."""
+    first = dist.get_process_group_ranks(group)[0]
+    for buffer in module.buffers():
+        dist.broadcast(buffer, first, group=group)

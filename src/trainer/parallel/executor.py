@@ -36,7 +36,7 @@ class Executor:
 
     def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """The mean loss over the share, detached, on the device. Gradients are left, averaged, in the parameters."""
-        total = torch.zeros((), device=inputs.device)
+        losses = []
         pieces = list(zip(inputs.chunk(self.microbatches), targets.chunk(self.microbatches), strict=True))
         for number, (x, y) in enumerate(pieces):
             last = number == len(pieces) - 1
@@ -45,8 +45,8 @@ class Executor:
                     loss = self.loss(self.module(x), y) / len(pieces)
                 with self.meter.span("backward"):
                     self.scaler.scale(loss).backward()
-            total += loss.detach()
-        return total
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The model's output, computed by the replica itself: evaluation moves no gradients and may be uneven."""
