@@ -10,8 +10,7 @@ from torch import Tensor
 def pack(positive: Tensor) -> Tensor:
     """A bool tensor (…, 8 n) as uint8 (…, n), the first element in the highest bit."""
     if positive.is_cuda:
-        weights = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=positive.device)
-        return (positive.view(*positive.shape[:-1], -1, 8) * weights).sum(-1, dtype=torch.uint8)
+        return (positive.view(*positive.shape[:-1], -1, 8) * _weights(positive.device)).sum(-1, dtype=torch.uint8)
     # NumPy's loop is vectorised; the product above takes ten times as long on a CPU.
     return torch.from_numpy(numpy.packbits(positive.numpy(), axis=-1))
 
@@ -20,6 +19,12 @@ def signs(packed: Tensor, dtype: torch.dtype) -> Tensor:
     """+1 and -1, (…, 8 n) of `dtype`, for packed bits (…, n)."""
     table = _table(dtype, packed.device)
     return table.index_select(0, packed.flatten().int()).view(*packed.shape[:-1], -1)
+
+
+@functools.cache
+def _weights(device: torch.device) -> Tensor:
+    """What each of eight bits is worth in a byte."""
+    return torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=device)
 
 
 @functools.cache

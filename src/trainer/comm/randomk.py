@@ -32,9 +32,10 @@ class _RandomK(Plain):
         """1. One element of each of k equal strata, drawn from (seed, step). 2. All-reduce their values."""
         numel = pending.numel()
         count = max(1, math.ceil(self.spec.ratio * numel))
-        generator = torch.Generator().manual_seed(hash((self.spec.seed, step, numel)) & (2**62 - 1))
-        drawn = torch.rand(count, generator=generator, dtype=torch.float64)
-        indices = ((torch.arange(count) + drawn) * (numel / count)).long().clamp_(max=numel - 1).to(pending.device)
+        generator = torch.Generator(pending.device).manual_seed(hash((self.spec.seed, step, numel)) & (2**62 - 1))
+        drawn = torch.rand(count, generator=generator, dtype=torch.float64, device=pending.device)
+        strata = torch.arange(count, device=pending.device)
+        indices = ((strata + drawn) * (numel / count)).long().clamp_(max=numel - 1)
         values = pending[indices]
         pending[indices] = 0
         mean = torch.zeros_like(pending)

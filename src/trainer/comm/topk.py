@@ -38,7 +38,8 @@ class TopK(Compressed):
 
     def check(self, run: "Run") -> None:
         super().check(run)
-        theirs = getattr(run.optimizer, "momentum", 0.0)
+        options = getattr(run.optimizer, "options", {})
+        theirs = getattr(run.optimizer, "momentum", 0.0) or options.get("momentum", 0.0)
         if self.momentum and theirs:
             raise ConfigError(
                 f"comm.momentum: {self.momentum} here and {theirs} in the optimizer would apply momentum twice; set"
@@ -100,7 +101,9 @@ def pack(indices: Tensor, values: Tensor, numel: int) -> Tensor:
     message = torch.zeros(message_bytes(count, numel, size), dtype=torch.uint8, device=values.device)
     head, tail = 4 * chunks, 4 * chunks + count * size
     # Indices of value 0 may break the order; they then land at a wrong place, where adding 0 does no harm.
-    message[:head].view(torch.int32).copy_(torch.bincount(indices // CHUNK, minlength=chunks))
+    # Added up by hand, since torch.bincount would make the host wait for a GPU to learn the largest index.
+    ones = torch.ones(count, dtype=torch.int32, device=values.device)
+    message[:head].view(torch.int32).zero_().scatter_add_(0, indices // CHUNK, ones)
     message[head:tail].view(values.dtype).copy_(values)
     message[tail : tail + 2 * count].view(torch.int16).copy_((indices % CHUNK).to(torch.int32).sub_(CHUNK // 2))
     return message
