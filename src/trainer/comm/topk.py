@@ -78,8 +78,8 @@ class _TopK:
             part.flat("momentum", pending).index_fill_(0, indices, 0)
         mean = torch.zeros_like(pending)
         for message in messages:
-            mean.index_add_(0, *unpack(message, count, pending.numel(), dtype, pending.dtype))
-        return mean.mul_(1 / wire.size)
+            mean.index_add_(0, *unpack(message, count, pending.numel(), dtype, pending.dtype), alpha=1 / wire.size)
+        return mean
 
     def ratio(self, step: int) -> float:
         """The share of elements that travels in `step`."""

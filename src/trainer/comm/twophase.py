@@ -27,18 +27,21 @@ def average(pending: Tensor, unit: int, encode: Encode, decode: Decode, wire: Wi
     padding = size * length - numel
     rows = (torch.nn.functional.pad(pending, (0, padding)) if padding else pending).view(size, length)
 
-    messages = encode(rows)
-    received = wire.swap(messages, "exchange of quantised chunks")
-    total = rows[rank].clone()
-    for sender in range(size):
-        if sender != rank:
-            total += decode(received[sender : sender + 1])[0]
-    rows -= decode(messages)
-    mean = total.mul_(1 / size)
+    encoded = {j: encode(rows[j : j + 1]) for j in range(size) if j != rank}
+    mean = rows[rank].clone()
+    if encoded:
+        width = next(iter(encoded.values())).shape[1]
+        messages = torch.zeros(size, width, dtype=torch.uint8, device=rows.device)
+        for j, message in encoded.items():
+            messages[j] = message[0]
+            rows[j] -= decode(message)[0]
+        received = wire.swap(messages, "exchange of quantised chunks")
+        for sender in encoded:
+            mean += decode(received[sender : sender + 1])[0]
+        mean.mul_(1 / size)
 
-    message = encode(mean[None])
-    means = decode(wire.gather(message[0], "all-gather of quantised means")).flatten()
-    torch.sub(mean, decode(message)[0], out=rows[rank]).mul_(size)
+    means = decode(wire.gather(encode(mean[None])[0], "all-gather of quantised means"))
+    torch.sub(mean, means[rank], out=rows[rank]).mul_(size)
     if padding:
         pending.copy_(rows.flatten()[:numel])
-    return means[:numel]
+    return means.flatten()[:numel]
