@@ -91,9 +91,10 @@ class Checkpoints:
         """
         stored = checkpoint_folder.tensors_in(path)
         mine = f"rank{self.mesh.rank}."
-        same_world = checkpoint_folder.manifest_of(path)["world"] == self.mesh.world
+        manifest = checkpoint_folder.manifest_of(path)
+        world = manifest["world"]
+        same_world = world == self.mesh.world
         wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
-        world = checkpoint_folder.manifest_of(path)["world"]
         # With another number of ranks each reads what all of the earlier ones carried, to share it out.
         carried = [f"rank{rank}.comm." for rank in range(world)]
         prefixes = ("optimizer.", "scaler.", *([mine] if same_world else carried))
@@ -106,19 +107,16 @@ class Checkpoints:
             planner=checkpoint_folder.TensorPlanner(),
             process_group=self.mesh.storage,
         )
-        self.module.load_state_dict({name[6:]: wanted[name] for name in wanted if name.startswith("model.")})
-        self._load_optimizer({name[10:]: wanted[name] for name in wanted if name.startswith("optimizer.")})
+        self.module.load_state_dict(_under("model.", wanted))
+        self._load_optimizer(_under("optimizer.", wanted))
         if self.scaler.is_enabled():
             scaling = self.scaler.state_dict()
             self.scaler.load_state_dict({k: type(v)(wanted[f"scaler.{k}"].item()) for k, v in scaling.items()})
         if any(name.startswith(carried[0]) for name in stored):
-            ranks = [
-                {name.removeprefix(prefix): value for name, value in wanted.items() if name.startswith(prefix)}
-                for prefix in carried
-            ]
+            ranks = [_under(prefix, wanted) for prefix in carried]
             self.comm.resume(self.comm_state, self.module, ranks, self.mesh.rank if same_world else None)
         if same_world:
-            _set_random_state({name[len(mine) :]: wanted[name] for name in wanted if name.startswith(mine)})
+            _set_random_state(_under(mine, wanted))
         elif self.mesh.rank == 0:
             log.warning(
                 "checkpoint: the number of ranks has changed from %d to %d: dropout draws from a fresh stream, and what"
@@ -126,7 +124,7 @@ class Checkpoints:
                 world,
                 self.mesh.world,
             )
-        return checkpoint_folder.manifest_of(path)["step"]
+        return manifest["step"]
 
     def _state(self) -> dict[str, Tensor]:
         state = {f"model.{name}": value for name, value in self.module.state_dict().items()}
@@ -227,6 +225,11 @@ def check_resume(run: Run) -> Path | None:
             " choose the model it was saved with, or start afresh with checkpoint.resume=null"
         )
     return path
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names start with `prefix`, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _optimizer_name(run: Run) -> str:
