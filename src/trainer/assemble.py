@@ -19,6 +19,7 @@ from trainer.loop import Job
 from trainer.mesh import Mesh
 from trainer.overlap.clock import clock_for
 from trainer.overlap.meter import Meter
+from trainer.overlap.record import Record
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor
@@ -101,6 +102,7 @@ def assemble(
         numbers=lambda: run.comm.numbers(state),
         close=lambda: run.comm.close(state),
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
+        record=Record(run.folder / "ranks.jsonl", mesh.control, first_step, total),
         recorder=recorder,
         total=total,
         done=first_step,

@@ -18,8 +18,9 @@ from trainer.data.loader import evaluation_batches
 from trainer.errors import Diverged
 from trainer.logger.base import Metrics, Writer
 from trainer.mesh import Mesh
-from trainer.overlap.meter import Meter
-from trainer.overlap.metrics import gather, peak_memory_mb, summarise
+from trainer.overlap.meter import Meter, PastStep
+from trainer.overlap.metrics import gather, gather_ranks, peak_memory_mb, summarise
+from trainer.overlap.record import Record
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
 from trainer.profile.replay_recorder import ReplayRecorder
@@ -48,6 +49,7 @@ class Job:
     """what the communication hook has measured since the last call, under the same names on all ranks"""
     dense_bytes: float
     """the bytes a rank would send in a step for the exact average"""
+    record: Record
     recorder: ReplayRecorder | None
     total: int
     """the number of steps to do, counted before the random state of a checkpoint is restored: a user's data may draw"""
@@ -64,7 +66,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     run, meter = job.run, job.meter
     total = job.total
     rates = [group["lr"] for group in job.optimizer.param_groups]
-    window: list[dict[str, float]] = []
+    window: list[PastStep] = []
     stop = False
 
     while job.done < total and not stop:
@@ -90,7 +92,9 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
             if not math.isfinite(mean):
                 raise Diverged(_advice(job, mean, done))
             if last or done % run.log.every == 0:
-                _write(job, done, {"train/loss": mean, **_speed(job, window)})
+                meter.clock.anchor()
+                window += meter.read()
+                _write(job, done, {"train/loss": mean, **_speed(job, done, window)})
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
             with _between_steps(job):
@@ -102,6 +106,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
 
     job.control.leave()
     job.checkpoints.close()
+    job.record.close()
     if job.recorder is not None:
         job.recorder.close()
 
@@ -136,8 +141,10 @@ def evaluate(job: Job) -> Metrics:
     return {"eval/loss": loss / count} | ({} if math.isnan(hits) else {"eval/accuracy": hits / count})
 
 
-def _speed(job: Job, window: list[dict[str, float]]) -> Metrics:
-    metrics = summarise(window, job.mesh.control)
+def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
+    ranks = gather_ranks(window, job.mesh.control)
+    job.record.write(step, window, ranks)
+    metrics = summarise(ranks)
     memory = gather([peak_memory_mb(job.device)], job.mesh.control)
     metrics |= {"memory/peak_mb": memory.mean().item(), "memory/peak_mb/worst": memory.max().item()}
     if "speed/step_ms" in metrics:

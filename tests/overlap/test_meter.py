@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainer.overlap.meter import SUMS, Meter
+from trainer.overlap.meter import SUMS, Meter, PastSpan
 
 
 class SetClock:
@@ -26,6 +26,12 @@ class SetClock:
 
     def between(self, start: float, end: float) -> float:
         return end - start
+
+    def moment(self, mark: float) -> float:
+        return mark + 1000
+
+    def anchor(self) -> None:
+        """This clock is the host's, an epoch later."""
 
 
 @pytest.fixture
@@ -62,7 +68,7 @@ def measure(meter: Meter, clock: SetClock, start: float, end: float, *spans: tup
         for span in spans:
             work(meter, clock, *span)
     (measured,) = meter.read()
-    return measured
+    return measured.sums
 
 
 def test_a_step_with_half_of_its_communication_hidden(meter: Meter, clock: SetClock):
@@ -85,6 +91,7 @@ def test_a_step_with_half_of_its_communication_hidden(meter: Meter, clock: SetCl
         "backward": 10,
         "optimizer": 2,
         "comm": 10,
+        "exchange": 10,
         "exposed": 5,
         "tail": 5,
         "bytes": 80,
@@ -122,8 +129,10 @@ def test_a_backward_pass_that_waits_for_its_last_buckets_is_clipped_where_the_gr
             clock.now = 10
             meter.gradients_ready()
             work(meter, clock, "comm", 10, 18)
-    (measured,) = meter.read()
+    (past,) = meter.read()
+    measured = past.sums
     assert measured["backward"] == 6
+    assert PastSpan("wait", "gradients", 10, 18, 0, 0) in past.spans
     assert (measured["comm"], measured["exposed"], measured["tail"]) == (12, 8, 8)
 
 
@@ -134,7 +143,7 @@ def test_only_the_backward_pass_in_which_the_gradients_were_ready_is_clipped(met
             clock.now = 7
             meter.gradients_ready()
             clock.now = 9
-    assert meter.read()[0]["backward"] == 2 + 4
+    assert meter.read()[0].sums["backward"] == 2 + 4
 
 
 def test_a_mark_that_has_not_passed_holds_its_step_and_those_after_it_back(meter: Meter, clock: SetClock):
@@ -144,9 +153,9 @@ def test_a_mark_that_has_not_passed_holds_its_step_and_those_after_it_back(meter
             work(meter, clock, "comm", start + 1, start + 8)
     assert meter.read() == []
     clock.reached = 8
-    assert [measured["comm"] for measured in meter.read()] == [7]
+    assert [measured.sums["comm"] for measured in meter.read()] == [7]
     clock.reached = 20
-    assert [measured["comm"] for measured in meter.read()] == [7]
+    assert [measured.sums["comm"] for measured in meter.read()] == [7]
     assert meter.read() == []
 
 
@@ -158,7 +167,7 @@ def test_a_span_that_has_not_ended_holds_its_step_back(meter: Meter, clock: SetC
         pass
     assert meter.read() == []
     late.end = 5.0
-    assert [(measured["step"], measured["comm"]) for measured in meter.read()] == [(4, 4), (2, 0)]
+    assert [(measured.sums["step"], measured.sums["comm"]) for measured in meter.read()] == [(4, 4), (2, 0)]
 
 
 def test_a_step_that_is_open_is_not_read(meter: Meter, clock: SetClock):
@@ -174,7 +183,7 @@ def test_a_span_is_measured_although_its_body_fails(meter: Meter, clock: SetCloc
 
     with step(meter, clock, 0, 5), pytest.raises(RuntimeError, match="out of memory"), meter.span("forward"):
         fail()
-    assert meter.read()[0]["forward"] == 3
+    assert meter.read()[0].sums["forward"] == 3
 
 
 def test_spans_may_begin_and_end_in_other_threads(meter: Meter, clock: SetClock):
@@ -201,7 +210,8 @@ def test_spans_may_begin_and_end_in_other_threads(meter: Meter, clock: SetClock)
         clock.now = 2
         all_of([threading.Thread(target=begin) for _ in range(8)])
     all_of([threading.Thread(target=end, args=(spans[first::2],)) for first in (0, 1)])
-    (measured,) = meter.read()
+    (past,) = meter.read()
+    measured = past.sums
     assert (measured["bytes"], measured["comm"]) == (800, 5)
 
 

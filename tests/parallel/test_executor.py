@@ -53,7 +53,7 @@ def _reductions(mesh: Mesh, microbatches: int) -> list[float]:
     steps = []
     while len(steps) < 3:
         steps += meter.read()
-    return [step["bytes"] for step in steps]
+    return [step.sums["bytes"] for step in steps]
 
 
 def test_only_the_last_microbatch_reduces(workers):

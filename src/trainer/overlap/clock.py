@@ -13,10 +13,16 @@ class Clock(Protocol):
         """A mark of now, in the order of the work given so far."""
 
     def passed(self, mark: Any) -> bool:
-        """Whether the work before `mark` is done, so that `between` can answer."""
+        """Whether the work before `mark` is done, so that the clock can read it."""
 
     def between(self, start: Any, end: Any) -> float:
         """Seconds from one passed mark to another."""
+
+    def moment(self, mark: Any) -> float:
+        """When a passed mark was, in seconds of the host's monotonic clock."""
+
+    def anchor(self) -> None:
+        """Tie marks to the host's clock anew. Called where the host has just waited for the device anyway."""
 
 
 class HostClock:
@@ -31,9 +37,20 @@ class HostClock:
     def between(self, start: float, end: float) -> float:
         return end - start
 
+    def moment(self, mark: float) -> float:
+        return mark
+
+    def anchor(self) -> None:
+        """Marks are the host's own."""
+
 
 class CudaClock:
     """Events with timing. A mark belongs to the stream that is current when it is made."""
+
+    def __init__(self, device: torch.device) -> None:
+        # A stream of its own is idle, so its event passes at once.
+        self._stream = torch.cuda.Stream(device)
+        self.anchor()
 
     def mark(self) -> torch.cuda.Event:
         event = torch.cuda.Event(enable_timing=True)
@@ -46,6 +63,15 @@ class CudaClock:
     def between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
         return start.elapsed_time(end) / 1000
 
+    def moment(self, mark: torch.cuda.Event) -> float:
+        return self._anchored_at + self.between(self._anchor, mark)
+
+    def anchor(self) -> None:
+        self._anchor = torch.cuda.Event(enable_timing=True)
+        self._anchor.record(self._stream)
+        self._anchor.synchronize()
+        self._anchored_at = time.perf_counter()
+
 
 def clock_for(device: torch.device) -> Clock:
-    return CudaClock() if device.type == "cuda" else HostClock()
+    return CudaClock(device) if device.type == "cuda" else HostClock()

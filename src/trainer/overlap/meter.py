@@ -6,28 +6,63 @@ import collections
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trainer.overlap.clock import Clock
 from trainer.overlap.interval import Interval, length, subtract
 
 COMPUTE = ("forward", "backward", "optimizer")
 # The quantities of a step that add up, so that means over steps and ranks are sums: seconds, and bytes at the end.
-SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exposed", "tail", "bytes")
+SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", "bytes")
 
 
 @dataclass
 class Span:
-    """Work on a lane (`forward`, `backward`, `optimizer`, `data` or `comm`) between two marks of the clock."""
+    """Work between two marks of the clock.
+
+    Lanes: `forward`, `backward`, `optimizer`, `data`; `comm`, a bucket from its hook's call to its arrival; `exchange`,
+    the part of a bucket's time in which its hook is in a collective.
+    """
 
     lane: str
     start: Any
+    name: str = ""
+    """which of its lane, such as `bucket 3`"""
     end: Any = None
+    size: float = 0.0
+    """bytes that the work is about: of the gradients in a bucket"""
     bytes: float = 0.0
+    """bytes that this rank sent"""
+
+
+class PastSpan(NamedTuple):
+    """A span that is over; times in seconds from the start of its step."""
+
+    lane: str
+    name: str
+    start: float
+    end: float
+    size: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class PastStep:
+    """A step that is over."""
+
+    number: int
+    """which of the meter's steps"""
+    moment: float
+    """its start, in seconds of the host's monotonic clock"""
+    sums: dict[str, float]
+    """SUMS"""
+    spans: list[PastSpan]
+    """all that was measured, and on lane `wait` the time in which the training thread only waited for gradients"""
 
 
 @dataclass
-class Step:
+class _Step:
+    number: int
     start: Any
     end: Any = None
     # Where the backward pass has handed over its last gradient: what follows in its span is waiting, not computing.
@@ -40,64 +75,82 @@ class Meter:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._open = Step(clock.mark())
-        self._closed: collections.deque[Step] = collections.deque()
+        self._open = _Step(0, clock.mark())
+        self._closed: collections.deque[_Step] = collections.deque()
 
     def begin_step(self) -> None:
-        self._open = Step(self.clock.mark())
+        """Start afresh; what was measured since the last `end_step` is dropped."""
+        self._open = _Step(self._open.number + 1, self.clock.mark())
 
     def end_step(self) -> None:
         self._open.end = self.clock.mark()
         self._closed.append(self._open)
 
     @contextlib.contextmanager
-    def span(self, lane: str) -> Iterator[None]:
+    def span(self, lane: str, name: str = "") -> Iterator[Span]:
         """Measure the body as work on `lane`."""
-        span = self.begin(lane)
+        span = self.begin(lane, name)
         try:
-            yield
+            yield span
         finally:
             span.end = self.clock.mark()
 
-    def begin(self, lane: str) -> Span:
+    def begin(self, lane: str, name: str = "") -> Span:
         """Open a span of the present step; the caller sets its `bytes` and then its `end`, from any thread."""
-        span = Span(lane, self.clock.mark())
+        span = Span(lane, self.clock.mark(), name)
         self._open.spans.append(span)
         return span
+
+    @contextlib.contextmanager
+    def exchange(self, phase: str, sent: float) -> Iterator[None]:
+        """Measure the body as a hook's collective that sends `sent` bytes."""
+        with self.span("exchange", phase) as span:
+            span.bytes = sent
+            yield
 
     def gradients_ready(self) -> None:
         """The backward pass has computed everything and only waits from here on."""
         self._open.gradients_ready = self.clock.mark()
 
-    def read(self) -> list[dict[str, float]]:
-        """SUMS of each step that ended since the last call and whose marks have all passed, in order."""
+    def read(self) -> list[PastStep]:
+        """The steps that ended since the last call and whose marks have all passed, in order."""
         done = []
         while self._closed and self._finished(self._closed[0]):
             done.append(self._measure(self._closed.popleft()))
         return done
 
-    def _finished(self, step: Step) -> bool:
+    def _finished(self, step: _Step) -> bool:
         marks = [step.end, *(span.end for span in step.spans)]
         return all(mark is not None and self.clock.passed(mark) for mark in marks)
 
-    def _measure(self, step: Step) -> dict[str, float]:
+    def _measure(self, step: _Step) -> PastStep:
         def at(mark: Any) -> float:
             return self.clock.between(step.start, mark)
 
         ready = None if step.gradients_ready is None else at(step.gradients_ready)
-        lanes: dict[str, list[Interval]] = collections.defaultdict(list)
+        spans: list[PastSpan] = []
         for span in step.spans:
             start, end = at(span.start), at(span.end)
             if span.lane == "backward" and ready is not None and start < ready < end:
+                spans.append(PastSpan("wait", "gradients", ready, end, 0.0, 0.0))
                 end = ready
-            lanes[span.lane].append((start, end))
-        compute = [interval for lane in COMPUTE for interval in lanes[lane]]
-        last_backward = max((end for _, end in lanes["backward"]), default=0.0)
-        last_bucket = max((end for _, end in lanes["comm"]), default=0.0)
-        return {
-            "step": at(step.end),
-            **{lane: length(lanes[lane]) for lane in (*COMPUTE, "data", "comm")},
-            "exposed": length(subtract(lanes["comm"], compute)),
-            "tail": max(0.0, last_bucket - last_backward),
-            "bytes": sum(span.bytes for span in step.spans),
-        }
+            spans.append(PastSpan(span.lane, span.name, start, end, span.size, span.bytes))
+        return PastStep(step.number, self.clock.moment(step.start), _sums(at(step.end), spans), spans)
+
+
+def _sums(duration: float, spans: list[PastSpan]) -> dict[str, float]:
+    lanes: dict[str, list[Interval]] = collections.defaultdict(list)
+    for span in spans:
+        lanes[span.lane].append((span.start, span.end))
+    compute = [interval for lane in COMPUTE for interval in lanes[lane]]
+    last_backward = max((end for _, end in lanes["backward"]), default=0.0)
+    last_bucket = max((end for _, end in lanes["comm"]), default=0.0)
+    return {
+        "step": duration,
+        **{lane: length(lanes[lane]) for lane in (*COMPUTE, "data", "comm")},
+        # A hook that is one collective is in it all the time.
+        "exchange": length(lanes["exchange"] or lanes["comm"]),
+        "exposed": length(subtract(lanes["comm"], compute)),
+        "tail": max(0.0, last_bucket - last_backward),
+        "bytes": sum(span.bytes for span in spans if span.lane == "comm"),
+    }

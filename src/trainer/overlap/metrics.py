@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 
-from trainer.overlap.meter import SUMS
+from trainer.overlap import peers
+from trainer.overlap.meter import SUMS, PastStep
 
 MILLISECONDS = {
     "step": "speed/step_ms",
@@ -19,7 +21,17 @@ MILLISECONDS = {
     "comm": "overlap/comm_ms",
     "exposed": "overlap/exposed_ms",
     "tail": "overlap/tail_ms",
+    "peers": "overlap/wait_for_peers_ms",
 }
+
+
+class Ranks(NamedTuple):
+    """A window of steps as every rank measured it."""
+
+    sums: list[dict[str, float]]
+    """SUMS and `peers`, the time spent waiting for slower ranks, a step; of each rank, empty if it measured no step"""
+    ahead: list[float]
+    """seconds by which each rank's clock is ahead of rank 0's"""
 
 
 def gather(values: Sequence[float], group: dist.ProcessGroup) -> torch.Tensor:
@@ -30,30 +42,50 @@ def gather(values: Sequence[float], group: dist.ProcessGroup) -> torch.Tensor:
     return torch.stack(everyone)
 
 
-def summarise(steps: Sequence[dict[str, float]], group: dist.ProcessGroup) -> dict[str, float]:
-    """Metrics of a window of steps from every rank's measurements of it; collective over `group`.
+def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup) -> Ranks:
+    """What all ranks of `group` measured in a window of steps; collective."""
+    mine = peers.buckets(steps)
+    totals = [sum(step.sums[name] for step in steps) for name in SUMS]
+    ranks = gather([peers.clock_name(), len(mine), len(steps), *totals], group)
+    counts, numbers = ranks[:, 1], ranks[:, 2]
+    waited, ahead = torch.zeros(len(ranks)), torch.zeros(len(ranks))
+    if (counts == counts[0]).all() and counts[0] > 0:
+        times = gather(mine.flatten().tolist(), group).view(len(ranks), -1, 2)
+        ahead = peers.offsets(times, ranks[:, 0].long().tolist())
+        waited = peers.waits(times, ahead).sum(dim=1)
+    return Ranks(
+        [
+            {name: value / number for name, value in zip((*SUMS, "peers"), (*row, wait), strict=True)} if number else {}
+            for number, row, wait in zip(numbers.tolist(), ranks[:, 3:].tolist(), waited.tolist(), strict=True)
+        ],
+        ahead.tolist(),
+    )
+
+
+def summarise(ranks: Ranks) -> dict[str, float]:
+    """Metrics of a window of steps.
 
     Times are means over steps. `name` is the mean over ranks and `name/worst` the largest of any rank (for
     `overlap/hidden_ratio` the smallest). A ratio without a denominator is left out, and so is everything without steps.
     """
-    totals = [sum(step[name] for step in steps) for name in SUMS]
-    ranks = gather([len(steps), *totals], group)
-    ranks = ranks[ranks[:, 0] > 0]
-    if not len(ranks):
+    measured = [sums for sums in ranks.sums if sums]
+    if not measured:
         return {}
-    table = dict(zip(SUMS, (ranks[:, 1:] / ranks[:, :1]).T, strict=True))
+    table = {name: torch.tensor([sums[name] for sums in measured], dtype=torch.float64) for name in measured[0]}
 
     metrics: dict[str, float] = {}
     for key, name in MILLISECONDS.items():
         metrics[name] = table[key].mean().item() * 1000
         metrics[f"{name}/worst"] = table[key].max().item() * 1000
-    if (table["comm"] > 0).all():
+    communicated = bool((table["comm"] > 0).all())
+    if communicated:
         metrics["overlap/hidden_ratio"] = 1 - (table["exposed"].sum() / table["comm"].sum()).item()
         metrics["overlap/hidden_ratio/worst"] = 1 - (table["exposed"] / table["comm"]).max().item()
     metrics["overlap/exposed_share"] = (table["exposed"].sum() / table["step"].sum()).item()
     metrics["comm/bytes_sent"] = table["bytes"].mean().item()
-    if (table["comm"] > 0).all():
-        metrics["comm/wire_gbit_per_s"] = (table["bytes"].sum() * 8e-9 / table["comm"].sum()).item()
+    moving = (table["exchange"] - table["peers"]).sum().item()
+    if communicated and moving > 0:
+        metrics["comm/wire_gbit_per_s"] = table["bytes"].sum().item() * 8e-9 / moving
     return metrics
 
 

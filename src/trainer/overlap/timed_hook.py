@@ -26,7 +26,9 @@ class Timed(NamedTuple):
 def timed_hook(timed: Timed, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Run the wrapped hook; its span ends when its future does, on the future's own stream."""
     meter = timed.meter
-    span, nbytes = meter.begin("comm"), bucket.buffer().nbytes
+    nbytes = bucket.buffer().nbytes
+    span = meter.begin("comm", f"bucket {bucket.index()}")
+    span.size = nbytes
 
     def end(_: torch.futures.Future) -> None:
         span.bytes = timed.bytes_sent(nbytes)

@@ -1,0 +1,77 @@
+"""`ranks.jsonl`: what each rank measured, and now and then all spans of one step, for the report and the doctor."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from trainer.json_lines import JsonLines
+from trainer.overlap.meter import PastStep
+from trainer.overlap.metrics import Ranks
+
+log = logging.getLogger(__name__)
+
+# Of a long run, so many steps are kept span by span.
+TIMELINES = 64
+VERSION = 1
+
+
+class Record:
+    """Written by rank 0, which asks the others for their spans; collective over `group`."""
+
+    def __init__(self, path: Path, group: dist.ProcessGroup, first_step: int, total: int) -> None:
+        self.group, self._spacing, self._next = group, max(1, total // TIMELINES), 0
+        hosts = _to_first(platform.node(), group)
+        self._lines = None if hosts is None else JsonLines(path, first_step)
+        if self._lines is not None and self._lines.fresh:
+            self._lines.write({"step": 0, "version": VERSION, "hosts": hosts})
+
+    def write(self, step: int, window: Sequence[PastStep], ranks: Ranks) -> None:
+        """Write a window of steps that ends with `step`; its last step span by span, where it is time for one."""
+        entry: dict[str, Any] = {"step": step, "steps": len(window), "ranks": ranks.sums}
+        if step >= self._next:
+            self._next = step + self._spacing
+            everyone = _to_first(window[-1] if window else None, self.group)
+            # A rank whose last bucket's end has not been marked yet is a step behind with what it measured.
+            if everyone is not None and len({past and past.number for past in everyone}) == 1 and everyone[0]:
+                entry["timeline"] = _timeline(everyone, ranks.ahead)
+        if self._lines is not None:
+            try:
+                self._lines.write(entry)
+            except OSError as error:  # a full disk must not end the training
+                log.warning("ranks.jsonl: %s; nothing more is written to it", error)
+                self._lines = None
+
+    def close(self) -> None:
+        if self._lines is not None:
+            self._lines.close()
+
+
+def _timeline(everyone: list[PastStep], ahead: Sequence[float]) -> list[list[list[Any]]]:
+    """The spans of all ranks, times in ms from where the first of them began the step, on the clock of rank 0."""
+    moments = [past.moment - seconds for past, seconds in zip(everyone, ahead, strict=True)]
+    origin = min(moments)
+    return [
+        [
+            [lane, name, _ms(moment - origin + start), _ms(moment - origin + end), size, sent]
+            for lane, name, start, end, size, sent in past.spans
+        ]
+        for moment, past in zip(moments, everyone, strict=True)
+    ]
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)
+
+
+def _to_first(value: Any, group: dist.ProcessGroup) -> list[Any] | None:
+    """The values of all ranks on the first one, None on the others."""
+    first = dist.get_rank(group) == 0
+    everyone = [None] * dist.get_world_size(group) if first else None
+    dist.gather_object(value, everyone, dst=dist.get_process_group_ranks(group)[0], group=group)
+    return everyone
