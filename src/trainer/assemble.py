@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
+import platform
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +19,12 @@ from trainer.control import Control
 from trainer.data.loader import TrainingOrder, training_batches
 from trainer.loop import Job
 from trainer.mesh import Mesh
+from trainer.overlap.ablation import Ablation
 from trainer.overlap.clock import clock_for
 from trainer.overlap.meter import Meter
 from trainer.overlap.record import Record
 from trainer.overlap.timed_hook import Timed, timed_hook
+from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor
 from trainer.profile.replay_recorder import ReplayRecorder
@@ -59,6 +63,10 @@ def assemble(
     optimizer = run.optimizer.build(model)
     executor = Executor(module, run.model.loss, device, run.precision, run.batch.microbatches, meter)
     synchroniser = run.sync.attach(model, optimizer, executor.scaler, run.clip.max_norm)
+    run.comm.observe(state, meter.exchange)
+    ablation = None
+    if run.profile.ablation_every is not None:
+        ablation = Ablation(executor, meter, device, run.profile.ablation_every)
     checkpoints = Checkpoints(
         run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, executor.scaler, run.comm, state
     )
@@ -102,12 +110,19 @@ def assemble(
         numbers=lambda: run.comm.numbers(state),
         close=lambda: run.comm.close(state),
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
-        record=Record(run.folder / "ranks.jsonl", mesh.control, first_step, total),
+        record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),
+        ablation=ablation,
+        utilisation=Utilisation(device),
         recorder=recorder,
         total=total,
         done=first_step,
     )
     return job, batches
+
+
+def _node(run: Run) -> str:
+    """The name of this machine; two nodes may share it, where they are only namespaces."""
+    return platform.node() + (f", node {os.environ.get('GROUP_RANK', '?')}" if run.place.nodes > 1 else "")
 
 
 def _seed(seed: int) -> None:

@@ -18,9 +18,12 @@ from trainer.data.loader import evaluation_batches
 from trainer.errors import Diverged
 from trainer.logger.base import Metrics, Writer
 from trainer.mesh import Mesh
+from trainer.overlap import ablation, utilisation
+from trainer.overlap.ablation import Ablation
 from trainer.overlap.meter import Meter, PastStep
 from trainer.overlap.metrics import gather, gather_ranks, peak_memory_mb, summarise
 from trainer.overlap.record import Record
+from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
 from trainer.profile.replay_recorder import ReplayRecorder
@@ -50,6 +53,8 @@ class Job:
     dense_bytes: float
     """the bytes a rank would send in a step for the exact average"""
     record: Record
+    ablation: Ablation | None
+    utilisation: Utilisation
     recorder: ReplayRecorder | None
     total: int
     """the number of steps to do, counted before the random state of a checkpoint is restored: a user's data may draw"""
@@ -79,6 +84,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
         with meter.span("optimizer"):
             job.synchroniser.step()
         meter.end_step()
+        if job.ablation is not None:
+            job.ablation.step(job.done + 1, inputs, targets)
         job.done += 1
         done = job.done
         stop = job.control.step()
@@ -107,6 +114,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     job.control.leave()
     job.checkpoints.close()
     job.record.close()
+    job.utilisation.close()
     if job.recorder is not None:
         job.recorder.close()
 
@@ -145,6 +153,10 @@ def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
     ranks = gather_ranks(window, job.mesh.control)
     job.record.write(step, window, ranks)
     metrics = summarise(ranks)
+    if job.ablation is not None:
+        repeated = gather(job.ablation.numbers(), job.mesh.control).tolist()
+        metrics |= ablation.compare(ranks.sums, repeated)
+    metrics |= utilisation.summarise(gather(job.utilisation.numbers(), job.mesh.control).tolist())
     memory = gather([peak_memory_mb(job.device)], job.mesh.control)
     metrics |= {"memory/peak_mb": memory.mean().item(), "memory/peak_mb/worst": memory.max().item()}
     if "speed/step_ms" in metrics:

@@ -7,6 +7,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from trainer.comm.wire import Observer
 from trainer.spec import Component
 
 Hook = Callable[[Any, dist.GradBucket], Any]
@@ -34,6 +35,9 @@ class CommHook(Component):
 
     def resume(self, state: Any, module: nn.Module, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
         """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed."""
+
+    def observe(self, state: Any, observer: Observer) -> None:
+        """From now on run each exchange within `observer(phase, bytes)`; a hook that is one collective has no parts."""
 
     def close(self, state: Any) -> None:
         """End what the hook has running, after the last step."""

@@ -16,7 +16,7 @@ from trainer.comm.base import CommHook, Hook
 from trainer.comm.courier import Courier
 from trainer.comm.hierarchy import Hierarchy, find_hierarchy
 from trainer.comm.layout import Layout, Memory, Part
-from trainer.comm.wire import Wire
+from trainer.comm.wire import Observer, Wire, unobserved
 from trainer.spec import ConfigError
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ class Compressed(CommHook):
     def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
         return state.take_bytes()
 
+    def observe(self, state: Any, observer: Observer) -> None:
+        state.observer = observer
+
     def close(self, state: Any) -> None:
         state.close()
 
@@ -109,6 +112,7 @@ class Compressor:
         self._layouts: dict[int, Layout] = {}
         self._courier: Courier | None = None
         self._hierarchy: Hierarchy | None = None
+        self.observer: Observer = unobserved
         self._sent_before = 0.0
         # Squared norms before and after sending, of each bucket, in the last step in which they were taken.
         self._norms: dict[int, tuple[Tensor, Tensor]] = {}
@@ -164,6 +168,8 @@ class Compressor:
         self._courier = Courier(self.group, device, self.timeout)
         if self.spec.hierarchical:
             self._hierarchy = find_hierarchy(self.group, self.timeout, self.spec.hierarchical)
+        for wire in self._wires():
+            wire.observer = self.observer
 
     def _wires(self) -> list[Wire]:
         assert self._courier is not None

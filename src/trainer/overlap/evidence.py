@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import yaml
@@ -22,6 +23,8 @@ class Header(BaseModel):
     version: int
     hosts: list[str]
     """the host of each rank"""
+    links_gbit: list[float | None]
+    """the nominal speed of each rank's network interface, where it is known"""
 
 
 class Event(NamedTuple):
@@ -70,12 +73,15 @@ class Evidence(NamedTuple):
     """What was found. Tests make one out of plain values."""
 
     folder: Path
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = MappingProxyType({})
     """run.yaml; empty where there is none"""
-    metrics: list[Metrics]
-    hosts: list[str]
-    windows: list[Window]
-    lacks: list[str]
+    metrics: Sequence[Metrics] = ()
+    hosts: Sequence[str] = ()
+    """of each rank, as in the header"""
+    links_gbit: Sequence[float | None] = ()
+    """likewise"""
+    windows: Sequence[Window] = ()
+    lacks: Sequence[str] = ()
     """what is missing or could not be read, each in a sentence"""
 
     def option(self, path: str, default: Any = None) -> Any:
@@ -130,7 +136,8 @@ def read(folder: Path) -> Evidence:
     if headers and headers[0].version != VERSION:
         lacks.append(f"ranks.jsonl is of version {headers[0].version}, this program reads {VERSION}.")
     windows = [line for line in ranks if isinstance(line, Window)]
-    return Evidence(folder, config, metrics, headers[0].hosts if headers else [], windows, lacks)
+    hosts, links = (headers[0].hosts, headers[0].links_gbit) if headers else ([], [])
+    return Evidence(folder, config, metrics, hosts, links, windows, lacks)
 
 
 def _lines(path: Path, model: type[Line], lacks: list[str], first: type[BaseModel] | None = None) -> list[Any]:

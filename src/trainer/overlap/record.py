@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import torch.distributed as dist
 
 from trainer.json_lines import JsonLines
+from trainer.overlap import link
 from trainer.overlap.meter import PastStep
 from trainer.overlap.metrics import Ranks
 
@@ -24,12 +24,13 @@ VERSION = 1
 class Record:
     """Written by rank 0, which asks the others for their spans; collective over `group`."""
 
-    def __init__(self, path: Path, group: dist.ProcessGroup, first_step: int, total: int) -> None:
+    def __init__(self, path: Path, group: dist.ProcessGroup, node: str, first_step: int, total: int) -> None:
+        """`node` names this rank's machine."""
         self.group, self._spacing, self._next = group, max(1, total // TIMELINES), 0
-        hosts = _to_first(platform.node(), group)
+        hosts, links = _to_first(node, group), _to_first(link.speed_gbit(), group)
         self._lines = None if hosts is None else JsonLines(path, first_step)
         if self._lines is not None and self._lines.fresh:
-            self._lines.write({"step": 0, "version": VERSION, "hosts": hosts})
+            self._lines.write({"step": 0, "version": VERSION, "hosts": hosts, "links_gbit": links})
 
     def write(self, step: int, window: Sequence[PastStep], ranks: Ranks) -> None:
         """Write a window of steps that ends with `step`; its last step span by span, where it is time for one."""

@@ -34,13 +34,16 @@ class Executor:
         # Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
         self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
 
-    def forward_backward(self, inputs: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss over the share, detached, on the device. Gradients are left, averaged, in the parameters."""
+    def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
+        """The mean loss over the share, detached, on the device.
+
+        Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
+        """
         losses = []
         pieces = list(zip(inputs.chunk(self.microbatches), targets.chunk(self.microbatches), strict=True))
         for number, (x, y) in enumerate(pieces):
             last = number == len(pieces) - 1
-            with contextlib.nullcontext() if last else self._without_reduction():
+            with contextlib.nullcontext() if last and reduce else self._without_reduction():
                 with self.meter.span("forward"), self._autocast():
                     loss = self.loss(self.module(x), y) / len(pieces)
                 with self.meter.span("backward"):
