@@ -71,7 +71,7 @@ def test_hydra_ends_at_resolve(path):
 @pytest.mark.parametrize("path", [p for p in FILES if p.parent.name in GROUPS], ids=_name)
 def test_groups_know_only_themselves_and_what_is_common(path):
     # What measures a step takes the meter's clock.
-    measures = path.name in ("executor.py", "replay_recorder.py")
+    measures = path.name == "executor.py" or path.parent.name == "profile"
     allowed = (*COMMON, f"trainer.{path.parent.name}", *(["trainer.overlap"] if measures else []))
     foreign = [name for name in _imports(path) if name.startswith("trainer") and not name.startswith(allowed)]
     assert not foreign
@@ -91,7 +91,7 @@ def test_every_collective_names_its_group(path):
             assert ast.unparse(groups[0]) != "None"
 
 
-@pytest.mark.parametrize("package", ["comm", "sync", "parallel", "overlap"])
+@pytest.mark.parametrize("package", ["comm", "sync", "parallel", "overlap", "profile"])
 def test_nothing_in_a_step_waits_for_the_device(package):
     for path in (SOURCE / package).glob("*.py"):
         if path.name == "metrics.py":  # called at log steps only

@@ -27,7 +27,6 @@ from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor
-from trainer.profile.replay_recorder import ReplayRecorder
 from trainer.run import Run
 from trainer.spec import dump
 
@@ -49,13 +48,7 @@ def assemble(
     _seed(run.seed + 1 + mesh.ranks["data"])
 
     total = run.total_steps
-    clock = clock_for(device)
-    meter = Meter(clock)
-    recorder = None
-    if run.profile.record_replay and mesh.rank == 0:
-        samples = run.share // run.batch.microbatches
-        title = f"{type(run.model).__name__} on {device.type}, {samples} samples at once, {run.precision}"
-        recorder = ReplayRecorder(model, clock, run.folder / "replay.csv", title)
+    meter = Meter(clock_for(device))
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
@@ -76,6 +69,7 @@ def assemble(
         resume = Path(run.checkpoint.resume)
     first_step = 0 if resume is None else checkpoint_folder.manifest_of(resume)["step"]
 
+    recordings = run.profile.recordings(run, mesh.rank, model, meter, first_step)
     order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
     batches = training_batches(split.train, order, run.data.workers, run.data.prefetch, device)
     if resume is not None and first_step < total:
@@ -113,7 +107,7 @@ def assemble(
         record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),
         ablation=ablation,
         utilisation=Utilisation(device),
-        recorder=recorder,
+        recordings=recordings,
         total=total,
         done=first_step,
     )

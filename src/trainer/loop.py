@@ -26,7 +26,7 @@ from trainer.overlap.record import Record
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
-from trainer.profile.replay_recorder import ReplayRecorder
+from trainer.profile.recording import Recording
 from trainer.run import Run
 from trainer.sync.base import Synchroniser
 
@@ -55,7 +55,7 @@ class Job:
     record: Record
     ablation: Ablation | None
     utilisation: Utilisation
-    recorder: ReplayRecorder | None
+    recordings: list[Recording]
     total: int
     """the number of steps to do, counted before the random state of a checkpoint is restored: a user's data may draw"""
     done: int
@@ -75,6 +75,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     stop = False
 
     while job.done < total and not stop:
+        for recording in job.recordings:
+            recording.begin_step(job.done + 1)
         meter.begin_step()
         with meter.span("data"):
             inputs, targets = next(batches)
@@ -91,7 +93,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
         stop = job.control.step()
         last = stop or done == total
 
-        window += meter.read()
+        window += _read(job)
         save = run.checkpoint.every is not None and (last or done % run.checkpoint.every == 0)
         if last or save or done % run.log.every == 0:
             # The only place where the host waits for the device.
@@ -100,7 +102,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
                 raise Diverged(_advice(job, mean, done))
             if last or done % run.log.every == 0:
                 meter.clock.anchor()
-                window += meter.read()
+                window += _read(job)
                 _write(job, done, {"train/loss": mean, **_speed(job, done, window)})
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
@@ -115,8 +117,15 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     job.checkpoints.close()
     job.record.close()
     job.utilisation.close()
-    if job.recorder is not None:
-        job.recorder.close()
+    for recording in job.recordings:
+        recording.close()
+
+
+def _read(job: Job) -> list[PastStep]:
+    steps = job.meter.read()
+    for recording in job.recordings:
+        recording.measured(steps)
+    return steps
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -83,26 +84,30 @@ def weights_after(mesh: Mesh, spec: CommHook, steps: int) -> list[torch.Tensor]:
     return [p.detach().clone() for p in module.parameters()]
 
 
-def bytes_of_a_step(mesh: Mesh, spec: CommHook) -> tuple[float, float]:
+def bytes_of_a_step(mesh: Mesh, spec: CommHook, dtype: torch.dtype = torch.float32) -> tuple[float, float]:
     """Bytes a rank sends in one step after the first: as the hook counts them, and by the sizes of its collectives."""
-    module = net()
-    ddp, state = wrap(module, mesh, spec)
-    backward(ddp, mesh, 0)
-    backward(ddp, mesh, 1)
+    ddp, state = wrap(net(dtype), mesh, spec)
+    backward(ddp, mesh, 0, dtype)
+    backward(ddp, mesh, 1, dtype)
     state.take_bytes()
     size, sent = mesh.sizes["data"], [0.0]
 
-    def counted(name: str, share: Callable[[Any, Any], float]) -> None:
+    def counted(name: str, share: Callable[..., float]) -> Callable[..., Any]:
         original = getattr(dist, name)
 
         def call(*tensors: torch.Tensor, **options: Any) -> Any:
             sent[0] += share(*tensors)
             return original(*tensors, **options)
 
-        setattr(dist, name, call)
+        return call
 
-    counted("all_reduce", lambda flat: 2 * (size - 1) / size * flat.nbytes)
-    counted("all_to_all_single", lambda received, messages: (size - 1) / size * messages.nbytes)
-    counted("isend", lambda message: message.nbytes)
-    backward(ddp, mesh, 2)
+    shares = {
+        "all_reduce": lambda flat: 2 * (size - 1) / size * flat.nbytes,
+        "all_to_all_single": lambda received, messages: (size - 1) / size * messages.nbytes,
+        "isend": lambda message: message.nbytes,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, share in shares.items():
+            patch.setattr(dist, name, counted(name, share))
+        backward(ddp, mesh, 2, dtype)
     return state.take_bytes(), sent[0]

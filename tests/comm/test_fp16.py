@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.comm import scenario
 from trainer.comm.fp16 import FP16
 from trainer.mesh import Mesh
 
@@ -28,5 +30,12 @@ def test_a_bucket_of_16_bits_travels_as_it_is(workers):
     assert workers(2, _mean_of, 0.5, torch.float16)[0].dtype == torch.float16
 
 
-def test_half_the_bytes_are_sent():
-    assert FP16().bytes_sent(None, 1000, 4) == 750
+def _bytes(mesh: Mesh, dtypes: list[torch.dtype]) -> list[tuple[float, float]]:
+    return [scenario.bytes_of_a_step(mesh, FP16(), dtype) for dtype in dtypes]
+
+
+def test_every_dtype_sends_two_bytes_an_element(workers):
+    for size in (2, 3):
+        for reported, sent in workers(size, _bytes, [torch.float64, torch.float32, torch.float16])[0]:
+            assert reported == pytest.approx(2 * (size - 1) / size * 2 * 5 * 1640)
+            assert reported == pytest.approx(sent)

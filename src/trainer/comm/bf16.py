@@ -1,4 +1,4 @@
-"""Gradients as bfloat16: half the bytes of full precision."""
+"""Gradients as bfloat16: half the bytes of full precision, and its range."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ import torch
 import torch.distributed as dist
 
 from trainer.comm.base import CommHook, Hook
-from trainer.comm.half import reduce_as
+from trainer.comm.half import Sender
 
 
 class BF16(CommHook):
     """Scale, cast to bfloat16, average, cast back. Buckets of 16 bits already travel as they are."""
 
-    def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
-        return group, bf16
+    def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Sender, Hook]:
+        return Sender(group), bf16
 
     def bytes_sent(self, state: Any, bucket_bytes: int, size: int) -> float:
-        return (size - 1) / size * bucket_bytes
+        return state.take_bytes()
 
 
-def bf16(group: dist.ProcessGroup, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+def bf16(sender: Sender, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average the bucket in bfloat16."""
-    return reduce_as(torch.bfloat16, group, bucket)
+    return sender.average(bucket, torch.bfloat16)

@@ -29,13 +29,16 @@ def subtract(intervals: Iterable[Interval], taken: Iterable[Interval]) -> list[I
     """What of `intervals` lies in none of `taken`, as disjoint intervals in ascending order."""
     rest: list[Interval] = []
     holes = union(taken)
+    at = 0  # the first hole that may reach into what is left: a profile has many thousands of them
     for start, end in union(intervals):
-        for hole_start, hole_end in holes:
-            if hole_end <= start or hole_start >= end:
-                continue
+        while at < len(holes) and holes[at][0] < end:
+            hole_start, hole_end = holes[at]
             if hole_start > start:
                 rest.append((start, hole_start))
             start = max(start, hole_end)
+            if hole_end > end:
+                break
+            at += 1
         if start < end:
             rest.append((start, end))
     return rest

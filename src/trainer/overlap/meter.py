@@ -78,6 +78,11 @@ class Meter:
         self._open = _Step(0, clock.mark())
         self._closed: collections.deque[_Step] = collections.deque()
 
+    @property
+    def number(self) -> int:
+        """The number of the step that began last."""
+        return self._open.number
+
     def begin_step(self) -> None:
         """Start afresh; what was measured since the last `end_step` is dropped."""
         self._open = _Step(self._open.number + 1, self.clock.mark())

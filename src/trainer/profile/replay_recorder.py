@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.overlap.clock import Clock
+from trainer.profile.recording import Recording
 from trainer.replay_table import Row, write
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,7 @@ class _Pass:
         self.ready: dict[str, Any] = {}
 
 
-class ReplayRecorder:
+class ReplayRecorder(Recording):
     """Hooks on a module that mark when each layer with parameters of its own starts, and when its gradients are ready.
 
     A layer lasts from its start to the next one's; so what has no parameters, such as an activation, counts with the
