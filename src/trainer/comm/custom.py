@@ -26,18 +26,33 @@ class Custom(CommHook):
     def check(self, run: "Run") -> None:
         factory = load_callable(self.factory, "comm.factory")
         try:
-            inspect.signature(factory).bind(None, **self.kwargs)
+            signature = inspect.signature(factory)
+        except ValueError:
+            return  # native code does not tell what it takes; the worker will see
+        try:
+            signature.bind(None, **self.kwargs)
         except TypeError as error:
             raise ConfigError(
-                f"comm.factory: {self.factory} cannot be called as factory(group, **comm.kwargs) ({error}); correct"
-                " comm.kwargs"
+                f"comm.factory: {self.factory} takes ({', '.join(signature.parameters)}), but is called with"
+                f" ({', '.join(['group', *self.kwargs])}): {error}; it must take the process group, then comm.kwargs,"
+                " and return (state, hook)"
             ) from None
 
     def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
-        made = load_callable(self.factory, "comm.factory")(group, **self.kwargs)
-        if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
+        factory = load_callable(self.factory, "comm.factory")
+        try:
+            made = factory(group, **self.kwargs)
+        except Exception as error:  # the user's code may raise anything
             raise ConfigError(
-                f"comm.factory: {self.factory} returned {type(made).__name__}; it must return (state, hook)"
+                f"comm.factory: {self.factory} failed with {type(error).__name__}: {error}; check comm.kwargs"
+            ) from error
+        if not (isinstance(made, tuple) and len(made) == 2 and callable(made[1])):
+            kind = type(made).__name__
+            if isinstance(made, tuple):
+                kind = f"({', '.join(type(part).__name__ for part in made)})"
+            raise ConfigError(
+                f"comm.factory: {self.factory} returned {kind}; it must return (state, hook), as DDP's"
+                " register_comm_hook takes them"
             )
         names = list(inspect.signature(made[1]).parameters)
         if len(names) != 2 or names[1] != "bucket":
