@@ -1,0 +1,123 @@
+"""A recorded step as all ranks together did it: which gradients came when, and how long they travelled."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from trainer.doctor.typical import values
+from trainer.overlap.evidence import Event, Evidence, Window
+
+
+class Transfer(NamedTuple):
+    """A bucket, or one exchange of a hook's."""
+
+    size: float
+    """bytes of gradient"""
+    sent: float
+    """bytes that a rank sent"""
+    ready_ms: float
+    """when the last rank came to it"""
+    end_ms: float
+    """when it had arrived on all ranks"""
+
+
+class Step(NamedTuple):
+    """One step; times in ms on one clock."""
+
+    backward_start_ms: float
+    """of the last micro-batch, in which gradients travel"""
+    backward_end_ms: float
+    """of the slowest rank"""
+    buckets: list[Transfer]
+    exchanges: list[Transfer]
+    """what moved; the buckets themselves for a hook that is one collective"""
+
+    @property
+    def backward_ms(self) -> float:
+        return self.backward_end_ms - self.backward_start_ms
+
+    @property
+    def gradient(self) -> float:
+        """Bytes of all gradients."""
+        return sum(bucket.size for bucket in self.buckets)
+
+    @property
+    def tail_ms(self) -> float:
+        """From the end of the backward pass to the arrival of the last bucket."""
+        return max(0.0, max(bucket.end_ms for bucket in self.buckets) - self.backward_end_ms)
+
+
+def recorded(evidence: Evidence) -> list[Step]:
+    """Every step that was recorded span by span and whose buckets can be told, without the first, which warms up."""
+    return [step for _, step in _pairs(evidence)]
+
+
+def typical_step(evidence: Evidence) -> Step | None:
+    """The recorded step whose window is nearest to the median of those that were recorded."""
+    pairs = _pairs(evidence)
+    if not pairs:
+        return None
+    median = statistics.median(seconds for seconds, _ in pairs)
+    return min(pairs, key=lambda pair: abs(pair[0] - median))[1]
+
+
+def travel_ms(transfers: Sequence[Transfer]) -> list[float]:
+    """The time for which each transfer kept the wire: from when it was ready, or the one before had arrived.
+
+    Where two run at once, the one that ends first counts nothing and the other one the time of both.
+    """
+    taken, before = [], float("-inf")
+    for transfer in transfers:
+        end = max(before, transfer.end_ms)
+        taken.append(end - min(end, max(before, transfer.ready_ms)))
+        before = end
+    return taken
+
+
+def _pairs(evidence: Evidence) -> list[tuple[float, Step]]:
+    """Recorded steps with the mean step of their window, in seconds."""
+    found = [
+        (max(values(window, "step"), default=0.0), step)
+        for window in evidence.windows
+        if (step := _step(window)) is not None
+    ]
+    return found[1:] or found
+
+
+def _step(window: Window) -> Step | None:
+    ranks = window.timeline or []
+    backward = [[event for event in events if event.lane == "backward"] for events in ranks]
+    buckets = _together(ranks, "comm")
+    if not buckets or not all(backward):
+        return None
+    last = [max(spans, key=lambda span: span.end_ms) for spans in backward]
+    step = Step(
+        statistics.fmean(span.start_ms for span in last),
+        max(span.end_ms for span in last),
+        buckets,
+        _together(ranks, "exchange") or buckets,
+    )
+    return step if step.gradient > 0 and 0 < step.backward_ms < math.inf else None
+
+
+def _together(ranks: Sequence[Sequence[Event]], lane: str) -> list[Transfer]:
+    """The transfers of a lane over all ranks, which have them in the same order; empty where their numbers differ."""
+    lanes = [
+        sorted((event for event in events if event.lane == lane), key=lambda event: event.start_ms) for events in ranks
+    ]
+    if len({len(events) for events in lanes}) != 1:
+        return []
+    if not all(math.isfinite(value) for events in lanes for event in events for value in event[2:]):
+        return []
+    return [
+        Transfer(
+            max(event.size for event in events),
+            statistics.fmean(event.bytes for event in events),
+            max(event.start_ms for event in events),
+            max(event.end_ms for event in events),
+        )
+        for events in zip(*lanes, strict=True)
+    ]

@@ -1,0 +1,70 @@
+"""One rank stopped for a while, and all others with it."""
+
+from __future__ import annotations
+
+import statistics
+
+from trainer.doctor import lag
+from trainer.doctor.finding import Finding
+from trainer.doctor.typical import typical_ms
+from trainer.doctor.wording import ms, several
+from trainer.overlap.evidence import Evidence, Window
+
+# A wait of fewer typical steps than this, or of less than a second, is a hiccup of the machine.
+STEPS, LEAST_S = 10, 1.0
+# In the first steps ranks compile and start loader processes, each at its own pace.
+FIRST_LEAST_S = 10.0
+# The rank that stopped waited for nobody: for at most this share of what the others waited.
+OWN = 0.1
+
+
+def look(evidence: Evidence) -> Finding | None:
+    windows, step_ms = lag.complete(evidence.windows), typical_ms(evidence, "step", worst=True)
+    if not windows or not step_ms:
+        return None
+    usual = [
+        statistics.median(lag.others_wait(window, rank) for window in windows if rank < len(window.ranks))
+        for rank in range(max(len(window.ranks) for window in windows))
+    ]
+    stalls = [
+        (seconds, rank, window)
+        for number, window in enumerate(windows)
+        for seconds, rank in [_longest(window, usual)]
+        if seconds >= max(STEPS * step_ms / 1000, LEAST_S if number else FIRST_LEAST_S)
+    ]
+    if not stalls:
+        return None
+    seconds, rank, window = max(stalls, key=lambda stall: stall[0])
+    total = sum(window.steps for window in windows)
+    others = ""
+    if len(stalls) > 1:
+        rest = ms(_sum_ms(stalls) - seconds * 1000)
+        others = f" And {several(len(stalls) - 1, 'more such wait')}, {rest} in all."
+    return Finding(
+        f"{lag.name(evidence, rank)} stopped for {ms(seconds * 1000)}",
+        f"Between steps {window.step - window.steps + 1} and {window.step} the others waited for it while it was"
+        f" {_where(window, rank, seconds)}; a typical step takes {ms(step_ms)}.{others}",
+        f"less {evidence.folder / 'logs' / f'rank{rank}.log'}",
+        _sum_ms(stalls) / total if total else None,
+    )
+
+
+def _longest(window: Window, usual: list[float]) -> tuple[float, int]:
+    """Seconds for which the others waited for the rank that waited least, beyond the usual, and that rank."""
+    waited = [sums["peers"] for sums in window.ranks]
+    rank = min(range(len(waited)), key=lambda one: waited[one])
+    wait = lag.others_wait(window, rank)
+    if waited[rank] > OWN * (waited[rank] + wait):
+        return 0.0, rank
+    return (wait - max(0.0, usual[rank])) * window.steps, rank
+
+
+def _where(window: Window, rank: int, seconds: float) -> str:
+    kind = lag.longest([window], rank)
+    if lag.beyond_others(window, rank, kind) * window.steps >= seconds / 2:
+        return f"in {lag.WORK[kind]}"
+    return "at nothing that belongs to a step, such as a checkpoint"
+
+
+def _sum_ms(stalls: list[tuple[float, int, Window]]) -> float:
+    return sum(seconds for seconds, *_ in stalls) * 1000

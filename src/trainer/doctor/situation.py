@@ -1,0 +1,82 @@
+"""What most rules start from: the shares of a typical step, a recorded one, and what the link costs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trainer.doctor.link import Link, fit
+from trainer.doctor.recorded import Step, recorded, typical_step
+from trainer.doctor.typical import number, typical_ms
+from trainer.overlap.evidence import Evidence
+
+# Below this share of a step, what is exposed is not worth a change: steps vary by as much.
+NOTICEABLE = 0.05
+
+
+class Situation(NamedTuple):
+    """A run whose ranks communicate."""
+
+    replicas: int
+    """ranks that average their gradients"""
+    device: str
+    step_ms: float
+    """of the slowest rank"""
+    comm_ms: float
+    exposed_ms: float
+    peers_ms: float
+    """the part of communication that only waited for slower ranks"""
+    step: Step | None
+    """a typical step, span by span, if one was recorded"""
+    link: Link | None
+    """if a step was recorded"""
+
+    @property
+    def exposed_share(self) -> float:
+        return self.exposed_ms / self.step_ms
+
+    @property
+    def hidden(self) -> float:
+        """The share of communication beside which something computed."""
+        return 1 - self.exposed_ms / self.comm_ms
+
+    @property
+    def exposes(self) -> bool:
+        """Whether communication costs enough to be worth a change."""
+        return self.exposed_share >= NOTICEABLE
+
+
+def ranks(evidence: Evidence) -> int:
+    """The number of processes, by whatever tells it."""
+    named = (number(evidence, "place.processes") or 0) * (number(evidence, "place.nodes") or 1)
+    return len(evidence.hosts) or max((len(window.ranks) for window in evidence.windows), default=int(named))
+
+
+def situation(evidence: Evidence) -> Situation | None:
+    """None where there is nothing to say about communication: one process, no measurement, or nothing that travels."""
+    step_ms, comm_ms = typical_ms(evidence, "step", worst=True), typical_ms(evidence, "comm")
+    exposed_ms = typical_ms(evidence, "exposed")
+    if ranks(evidence) < 2 or not step_ms or not comm_ms or exposed_ms is None or evidence.component("comm") == "noop":
+        return None
+    device = str(evidence.option("place.device", "cpu"))
+    step = typical_step(evidence)
+    return Situation(
+        replicas=_replicas(evidence),
+        device=device,
+        step_ms=step_ms,
+        comm_ms=comm_ms,
+        exposed_ms=exposed_ms,
+        peers_ms=typical_ms(evidence, "peers") or 0.0,
+        step=step,
+        link=fit(recorded(evidence), device) if step else None,
+    )
+
+
+def _replicas(evidence: Evidence) -> int:
+    named = number(evidence, "parallel.data.size") or -1
+    if named > 0:
+        return int(named)
+    others = (number(evidence, f"parallel.{axis}.size") or 1 for axis in ("pipeline", "tensor"))
+    size = ranks(evidence)
+    for other in others:
+        size //= max(1, int(other))
+    return max(1, size)

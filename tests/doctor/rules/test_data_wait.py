@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.doctor.scene import config, run, sums, windows
+from trainer.doctor.finding import Finding
+from trainer.doctor.rules.data_wait import look
+
+WAITS = windows(sums(data=20, step=120), sums(data=15, step=120))
+
+
+@pytest.mark.parametrize(
+    ("workers", "how", "advice"),
+    [
+        (0, "It is loaded between two steps, by the process that trains.", "data.workers=2"),
+        (1, "1 loader process a rank cannot keep up.", "data.workers=2"),
+        (2, "2 loader processes a rank cannot keep up.", "data.workers=4"),
+        (16, "16 loader processes keep 2 batches each; deeper queues ride out uneven batches.", "data.prefetch=4"),
+    ],
+)
+def test_waiting_is_told_with_the_next_thing_to_try(workers: int, how: str, advice: str):
+    finding = look(run(WAITS, config=config(data__workers=workers)))
+    assert finding == Finding(
+        "Every step waits 20.0 ms for its batch",
+        f"That is 17 % of a step of 120 ms, on the rank that waits longest. {how}",
+        advice,
+        20.0,
+    )
+
+
+@pytest.mark.parametrize("measured", [{"data": 4}, {"data": 1, "step": 5}])
+def test_a_small_part_of_the_step_or_less_than_the_handover_is_left_alone(measured: dict[str, Any]):
+    assert look(run(windows(sums(**measured), sums()))) is None
+
+
+def test_one_process_waits_like_many():
+    assert look(run(windows(sums(data=20, step=120, comm=0)))) is not None

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.doctor.scene import run, sums, windows
+from trainer.doctor.finding import Finding
+from trainer.doctor.rules.stall import look
+from trainer.overlap.evidence import Evidence, Window
+
+HOSTS = ["a", "b", "c"]
+
+
+def stalled(number: int, per_step_ms: float, **rank: Any) -> Evidence:
+    """A run of eight windows of ten steps; in one of them rank 1 was waited for."""
+    found = windows(sums(), sums(), sums(), count=8)
+    waits = sums(peers=per_step_ms, step=100 + per_step_ms)
+    found[number] = Window(step=10 * number + 10, steps=10, ranks=[waits, sums(**rank), waits])
+    return run(found, hosts=HOSTS)
+
+
+def test_thirty_seconds_of_one_rank_are_named():
+    assert look(stalled(4, 3000, forward=3030, step=3100)) == Finding(
+        "Rank 1 on b stopped for 30.0 s",
+        "Between steps 41 and 50 the others waited for it while it was in its forward pass; a typical step takes"
+        " 100 ms.",
+        "less /runs/one/logs/rank1.log",
+        pytest.approx(30000 / 80),
+    )
+
+
+def test_a_stall_outside_of_the_steps_is_named_as_such():
+    finding = look(stalled(4, 3000))
+    assert finding is not None
+    assert "while it was at nothing that belongs to a step, such as a checkpoint;" in finding.evidence
+
+
+def test_several_stalls_are_counted():
+    found = [*stalled(4, 3000).windows]
+    found[6] = Window(step=70, steps=10, ranks=[sums(peers=300, step=400), sums(), sums(peers=300, step=400)])
+    finding = look(run(found, hosts=HOSTS))
+    assert finding is not None
+    assert finding.evidence.endswith("And 1 more such wait, 3,000 ms in all.")
+    assert finding.gain_ms == pytest.approx(33000 / 80)
+
+
+def test_short_waits_are_hiccups():
+    assert look(stalled(4, 90)) is None
+
+
+def test_start_up_may_take_ranks_different_times():
+    assert look(stalled(0, 900)) is None
+    assert look(stalled(0, 3000)) is not None
+
+
+def test_where_every_rank_waits_nobody_is_blamed():
+    assert look(stalled(4, 3000, peers=1000)) is None
