@@ -5,24 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from tests.processes import SMALL, only_run, run
 from trainer.comm.allreduce import AllReduce
 from trainer.comm.base import CommHook
 from trainer.comm.topk import TopK
 from trainer.mesh import Mesh
-from trainer.overlap.clock import HostClock
+from trainer.overlap.clock import HostClock, clock_for
+from trainer.overlap.interval import Interval, length, subtract
 from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
 from trainer.profile.window_recorder import WindowRecorder
 
-CPU = torch.device("cpu")
 FIRST, STEPS = 4, 20
 # In points of the ratio: where little is hidden, a tenth of it would be finer than what runs differ by.
 AGREE = 0.1
@@ -168,3 +170,55 @@ def test_a_folder_that_cannot_be_written_costs_one_line(tmp_path, caplog):
     _alone(tmp_path / "file", steps=8)
     assert len(caplog.messages) == 1
     assert caplog.messages[0].endswith("; the training goes on without a trace")
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_the_steps_kernels_lie_within_the_compute_lanes(tmp_path):
+    """The profiler's clock, the host's and the events' are three; tied together they may be off by little of a step."""
+    device = torch.device("cuda")
+    net, meter = _net().to(device), Meter(clock_for(device))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    recorder = WindowRecorder(meter, "cuda", tmp_path, 0, 11, 20)
+    inputs = torch.randn(1024, 2048, device=device)
+    for step in range(1, 51):
+        recorder.begin_step(step)
+        meter.begin_step()
+        with meter.span("forward"):
+            loss = net(inputs).square().mean()
+        with meter.span("backward"):
+            loss.backward()
+        with meter.span("optimizer"):
+            optimizer.step()
+            optimizer.zero_grad()
+        meter.end_step()
+        if step % 10 == 0:
+            loss.item()  # as the loop does at a log step
+            meter.clock.anchor()
+        recorder.measured(meter.read())
+    recorder.close()
+    events = _events(tmp_path)
+
+    def intervals(wanted: Callable[[dict], bool]) -> list[Interval]:
+        return [(event["ts"], event["ts"] + event["dur"]) for event in events if event["ph"] == "X" and wanted(event)]
+
+    steps = intervals(lambda event: event["name"].startswith("step "))
+    lanes = intervals(lambda event: event["name"] in ("forward", "backward", "optimizer"))
+    assert (len(steps), len(lanes)) == (20, 60)
+    kernels = intervals(lambda event: event.get("cat") == "kernel")
+    kernels = [kernel for kernel in kernels if any(start <= kernel[0] < end for start, end in steps)]
+    assert length(kernels) > 0.5 * length(lanes)
+    assert length(subtract(kernels, lanes)) < AGREE * length(kernels)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="NCCL sends nothing within one GPU")
+def test_on_gpus_profiler_and_meter_agree(tmp_path):
+    """A gradient of half a GB in buckets of 64 MB, beside products that take some milliseconds."""
+    model = ("model.width=4096", "model.depth=8", "parallel.data.bucket_cap_mb=64", "batch.size=1024")
+    window = ("profile=window", "profile.steps=30", "profile.ranks=all", "steps=60", "checkpoint.every=null")
+    code, output = run(tmp_path, *SMALL, *model, *window)
+    assert code == 0, output
+    for path in (only_run(tmp_path) / "trace").glob("*.overlap.json"):
+        compared = json.loads(path.read_text())
+        assert len(compared["steps"]) == 30
+        assert abs(compared["profiler"]["hidden_ratio"] - compared["meter"]["hidden_ratio"]) < AGREE, compared
