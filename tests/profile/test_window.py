@@ -74,21 +74,21 @@ def test_a_resumed_run_that_is_past_the_window_says_so(make_run, caplog):
     assert caplog.messages == ["profile.first_step: step 11 is past, 11 are done; no trace is written"]
 
 
-def test_a_run_leaves_traces_and_says_where(tmp_path):
-    code, output = run(
-        tmp_path, *SMALL, "comm=onebit", "profile=window", "profile.ranks=all", "profile.ablation_every=12"
-    )
+def test_a_run_leaves_every_recording_and_says_where(tmp_path):
+    recorded = ("profile=window", "profile.ranks=all", "profile.record_replay=true", "profile.ablation_every=12")
+    code, output = run(tmp_path, *SMALL, "comm=onebit", *recorded)
     assert code == 0, output
-    trace = only_run(tmp_path) / "trace"
+    folder = only_run(tmp_path)
     names = [f"rank{rank}.{kind}" for rank in (0, 1) for kind in ("json.gz", "overlap.json")]
-    assert sorted(path.name for path in trace.iterdir()) == names
+    assert sorted(path.name for path in (folder / "trace").iterdir()) == names
     assert "profile: trace/rank0.json.gz; hidden " in output
+    assert f"profile.record_replay: wrote {folder.relative_to(tmp_path) / 'replay.csv'}" in output
     # Nothing of what Kineto says to itself.
     assert not [line for line in output.splitlines() if "profiler_" in line or "Kineto" in line]
     for rank in (0, 1):
-        assert [step["step"] for step in json.loads((trace / f"rank{rank}.overlap.json").read_text())["steps"]] == [
-            *range(11, 16)
-        ]
-        events = json.loads(gzip.decompress((trace / f"rank{rank}.json.gz").read_bytes()))["traceEvents"]
-        # The courier's thread is there.
-        assert {"aten::mm", "gloo:all_reduce", "step 11", "step 15", "bucket 0"} <= {event["name"] for event in events}
+        compared = json.loads((folder / "trace" / f"rank{rank}.overlap.json").read_text())
+        assert [entry["step"] for entry in compared["steps"]] == [11, 12, 13, 14, 15]
+        packed = (folder / "trace" / f"rank{rank}.json.gz").read_bytes()
+        names = {event["name"] for event in json.loads(gzip.decompress(packed))["traceEvents"]}
+        # Collectives of the courier's thread among them.
+        assert {"aten::mm", "gloo:all_reduce", "step 11", "step 15", "bucket 0"} <= names
