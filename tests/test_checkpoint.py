@@ -16,7 +16,6 @@ from torch import nn
 
 from trainer import checkpoint_folder
 from trainer.checkpoint import Checkpoints
-from trainer.comm.allreduce import AllReduce
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError, dump
 
@@ -39,7 +38,7 @@ def _step(net: nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
 
 
 def _checkpoints(folder: Path, mesh: Mesh, net: nn.Module, optimizer: torch.optim.Optimizer, keep: int = 2):
-    return Checkpoints(folder, keep, mesh, net, optimizer, DISABLED, AllReduce(), mesh.groups["data"])
+    return Checkpoints(folder, keep, mesh, net, optimizer, DISABLED, {})
 
 
 def _save_and_go_on(mesh: Mesh, folder: Path) -> list[list[float]]:

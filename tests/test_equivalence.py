@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
-from trainer.comm.allreduce import AllReduce
+from tests.sync import scenario
+from tests.sync.scenario import Case
 from trainer.mesh import Mesh
 from trainer.model.base import Model
 from trainer.model.gpt import GPT
 from trainer.model.mlp import MLP
 from trainer.model.vit import ViT
 from trainer.optimizer.sgd import SGD
-from trainer.overlap.clock import HostClock
-from trainer.overlap.meter import Meter
-from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
-from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor
 from trainer.sample import Sample
+from trainer.sync.base import Sync
+from trainer.sync.partitioned import Partitioned
 from trainer.sync.strict import Strict
 
 IMAGE, TOKENS = Sample("image", (1, 8, 8), 10), Sample("tokens", (16,), 64)
@@ -27,6 +27,7 @@ MODELS = [
     pytest.param(ViT(depth=2, width=32), IMAGE, id="vit"),
     pytest.param(GPT(depth=2, width=32), TOKENS, id="gpt"),
 ]
+RULES = [pytest.param(Strict(), id="strict"), pytest.param(Partitioned(), id="partitioned")]
 # Sums of a few hundred terms in another order: machine precision times the number of steps and terms.
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
 
@@ -40,32 +41,30 @@ def _batch(sample: Sample, dtype: torch.dtype, step: int) -> tuple[torch.Tensor,
     return images, torch.randint(sample.classes, (8,), generator=generator)
 
 
-def _train(mesh: Mesh, model: Model, sample: Sample, dtype: torch.dtype, microbatches: int, max_norm: float | None):
-    torch.manual_seed(0)
-    net = model.build(sample).to(dtype)
-    meter, group, size = Meter(HostClock()), mesh.groups["data"], mesh.sizes["data"]
-    state, hook = AllReduce().build(group)
-    timed = Timed(meter, state, hook, lambda nbytes: AllReduce().bytes_sent(state, nbytes, size))
-    axis = DataAxis(bucket_cap_mb=0.02)
-    executor = Executor(
-        replicate(net, axis, group, timed, timed_hook), model.loss, torch.device("cpu"), "fp32", microbatches, meter
-    )
-    optimizer = SGD(lr=0.1).build(net)
-    synchroniser = Strict().attach(net, optimizer, executor.scaler, max_norm)
-    share = 8 // size
+def _train(mesh: Mesh, rule: Sync, model: Model, sample: Sample, case: Case):
+    training = scenario.begin(mesh, rule, case._replace(loss=model.loss, model=functools.partial(model.build, sample)))
+    share = 8 // mesh.sizes["data"]
     for step in range(4):
-        inputs, targets = (part[mesh.rank * share :][:share] for part in _batch(sample, dtype, step))
-        executor.forward_backward(inputs, targets)
-        synchroniser.step()
-    return {name: value.detach().clone() for name, value in net.named_parameters()}
+        inputs, targets = (part[mesh.rank * share :][:share] for part in _batch(sample, case.dtype, step))
+        training.executor.forward_backward(inputs, targets)
+        training.synchroniser.step()
+    with training.synchroniser.whole():
+        weights = {name: value.detach().clone() for name, value in training.net.named_parameters()}
+    training.close()
+    return weights
+
+
+CASE = Case(SGD(lr=0.1).build, axis=DataAxis(bucket_cap_mb=0.02))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("model", "sample"), MODELS)
-def test_replicas_end_with_the_weights_of_one_process(workers, model, sample, dtype):
-    alone = workers(1, _train, model, sample, dtype, 1, None)[0]
+def test_replicas_end_with_the_weights_of_one_process(workers, model, sample, rule, dtype):
+    case = CASE._replace(dtype=dtype)
+    alone = workers(1, _train, Strict(), model, sample, case)[0]
     for size in (2, 4):
-        replicas = workers(size, _train, model, sample, dtype, 1, None)
+        replicas = workers(size, _train, rule, model, sample, case)
         for name, value in alone.items():
             torch.testing.assert_close(replicas[0][name], value, atol=TOLERANCE[dtype], rtol=0)
             assert all(torch.equal(replica[name], replicas[0][name]) for replica in replicas)
@@ -74,7 +73,8 @@ def test_replicas_end_with_the_weights_of_one_process(workers, model, sample, dt
 @pytest.mark.parametrize(("microbatches", "max_norm"), [(2, None), (4, 0.5)])
 def test_accumulation_and_clipping_change_nothing(workers, microbatches, max_norm):
     model = MLP(width=32)
-    alone = workers(1, _train, model, IMAGE, torch.float64, 1, max_norm)[0]
-    replica = workers(2, _train, model, IMAGE, torch.float64, microbatches, max_norm)[0]
+    case = CASE._replace(max_norm=max_norm)
+    alone = workers(1, _train, Strict(), model, IMAGE, case)[0]
+    replica = workers(2, _train, Strict(), model, IMAGE, case._replace(microbatches=microbatches))[0]
     for name, value in alone.items():
         torch.testing.assert_close(replica[name], value, atol=1e-12, rtol=0)

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from trainer import checkpoint_folder, meeting
-from trainer.checkpoint import Checkpoints
+from trainer.checkpoint import Carrier, Checkpoints
+from trainer.comm.base import HookCarrier
 from trainer.control import Control
 from trainer.data.loader import TrainingOrder, training_batches
 from trainer.loop import Job
@@ -26,9 +27,10 @@ from trainer.overlap.record import Record
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor
+from trainer.parallel.executor import Executor, scaler_for
 from trainer.run import Run
 from trainer.spec import dump
+from trainer.sync.base import Replica
 
 log = logging.getLogger(__name__)
 
@@ -52,17 +54,41 @@ def assemble(
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
-    module = replicate(model, run.parallel.data, group, timed, timed_hook)
-    optimizer = run.optimizer.build(model)
-    executor = Executor(module, run.model.loss, device, run.precision, run.batch.microbatches, meter)
-    synchroniser = run.sync.attach(model, optimizer, executor.scaler, run.clip.max_norm)
+    scaler, optimizer = scaler_for(run.precision, device), run.optimizer.build(model)
+    replica = Replica(
+        model=model,
+        optimizer=optimizer,
+        scaler=scaler,
+        device=device,
+        group=group,
+        timeout=run.timeout,
+        state=timed,
+        hook=timed_hook,
+        divisible=run.comm.divisible,
+        wrap=lambda state, hook: replicate(model, run.parallel.data, group, state, hook),
+        max_norm=run.clip.max_norm,
+        previous_norm=run.clip.mode == "previous_norm",
+        meter=meter,
+        total_steps=total,
+    )
+    synchroniser = run.sync.attach(replica)
+    executor = Executor(
+        synchroniser.module,
+        run.model.loss,
+        device,
+        run.precision,
+        run.batch.microbatches,
+        meter,
+        scaler,
+        synchroniser.accumulate,
+    )
     run.comm.observe(state, meter.exchange)
     ablation = None
     if run.profile.ablation_every is not None:
         ablation = Ablation(executor, meter, device, run.profile.ablation_every)
-    checkpoints = Checkpoints(
-        run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, executor.scaler, run.comm, state
-    )
+    # The rule first: it waits for buckets under way, which change what the hook carries.
+    carriers: dict[str, Carrier] = {"sync": synchroniser, "comm": HookCarrier(run.comm, state, model)}
+    checkpoints = Checkpoints(run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, scaler, carriers)
 
     resume = checkpoints.newest() if meeting.restarts() else None
     if resume is None and run.checkpoint.resume is not None:
@@ -88,6 +114,11 @@ def assemble(
     if mesh.rank == 0:
         config = dump(run) | {"place": run.place._asdict()}
         writers = [logger.build(run.folder, config, total, first_step) for logger in run.logger.values()]
+
+    def close() -> None:
+        synchroniser.close()
+        run.comm.close(state)
+
     gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
     job = Job(
         run=run,
@@ -101,8 +132,8 @@ def assemble(
         meter=meter,
         evaluation=split.evaluation,
         writers=writers,
-        numbers=lambda: run.comm.numbers(state),
-        close=lambda: run.comm.close(state),
+        numbers=lambda: run.comm.numbers(state) | synchroniser.numbers(),
+        close=close,
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
         record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),
         ablation=ablation,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
+import itertools
 import logging
 import random
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import torch.distributed.checkpoint as dcp
@@ -15,7 +17,6 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
-from trainer.comm.base import CommHook
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
 
@@ -25,12 +26,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class Carrier(Protocol):
+    """What has state of its own on every rank: a communication hook, a sync rule."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """This rank's state, by name."""
+
+    def resume(self, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
+        """Take over what the ranks of an earlier run carried, nothing of which may be there.
+
+        `mine` is this rank's own, or None if their number has changed. Anything that came before is forgotten.
+        """
+
+
 class Checkpoints:
     """The checkpoints of one run.
 
     A save copies the state to host memory, which is all that training waits for; a thread writes the copy. Names are
     those of the model alone, whatever wraps it: `model.<name>`, `optimizer.<name>.<entry>`, and `rank<r>.<entry>` for
-    what every rank has of its own, with what its communication hook carries under `rank<r>.comm.`.
+    what every rank has of its own; what a carrier holds lies under `rank<r>.<carrier>.`.
     """
 
     def __init__(
@@ -41,10 +55,9 @@ class Checkpoints:
         module: nn.Module,
         optimizer: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
-        comm: CommHook,
-        comm_state: Any,
+        carriers: Mapping[str, Carrier],
     ) -> None:
-        self.comm, self.comm_state = comm, comm_state
+        self.carriers = carriers
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -96,8 +109,8 @@ class Checkpoints:
         same_world = world == self.mesh.world
         wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
         # With another number of ranks each reads what all of the earlier ones carried, to share it out.
-        carried = [f"rank{rank}.comm." for rank in range(world)]
-        prefixes = ("optimizer.", "scaler.", *([mine] if same_world else carried))
+        carried = {kind: [f"rank{rank}.{kind}." for rank in range(world)] for kind in self.carriers}
+        prefixes = ("optimizer.", "scaler.", *([mine] if same_world else itertools.chain(*carried.values())))
         for name, entry in stored.items():
             if name.startswith(prefixes):
                 wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
@@ -112,9 +125,9 @@ class Checkpoints:
         if self.scaler.is_enabled():
             scaling = self.scaler.state_dict()
             self.scaler.load_state_dict({k: type(v)(wanted[f"scaler.{k}"].item()) for k, v in scaling.items()})
-        if any(name.startswith(carried[0]) for name in stored):
-            ranks = [_under(prefix, wanted) for prefix in carried]
-            self.comm.resume(self.comm_state, self.module, ranks, self.mesh.rank if same_world else None)
+        for kind, carrier in self.carriers.items():
+            ranks = [_under(prefix, wanted) for prefix in carried[kind]]
+            carrier.resume(ranks, self.mesh.rank if same_world else None)
         if same_world:
             _set_random_state(_under(mine, wanted))
         elif self.mesh.rank == 0:
@@ -142,7 +155,8 @@ class Checkpoints:
         if self.scaler.is_enabled():
             state |= {f"scaler.{k}": torch.tensor(v, dtype=torch.float64) for k, v in self.scaler.state_dict().items()}
         own = _random_state()
-        own |= {f"comm.{name}": value for name, value in self.comm.carried(self.comm_state, self.module).items()}
+        for kind, carrier in self.carriers.items():
+            own |= {f"{kind}.{name}": value for name, value in carrier.carried().items()}
         return state | {f"rank{self.mesh.rank}.{name}": value for name, value in own.items()}
 
     def _write(self, state: dict[str, Tensor], step: int) -> None:

@@ -70,7 +70,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     """Train to the end, or until told to stop, one step at each `next`. Raises Diverged."""
     run, meter = job.run, job.meter
     total = job.total
-    rates = [group["lr"] for group in job.optimizer.param_groups]
+    groups = job.optimizer.param_groups
+    rates = [group["lr"] for group in groups]
     window: list[PastStep] = []
     stop = False
 
@@ -80,16 +81,17 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
         meter.begin_step()
         with meter.span("data"):
             inputs, targets = next(batches)
-        for group, rate in zip(job.optimizer.param_groups, rates, strict=True):
+        for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate * run.schedule.factor(job.done, total)
         loss = job.executor.forward_backward(inputs, targets)
-        with meter.span("optimizer"):
-            job.synchroniser.step()
+        job.synchroniser.step()
         meter.end_step()
         if job.ablation is not None:
             job.ablation.step(job.done + 1, inputs, targets)
         job.done += 1
         done = job.done
+        if done == total:
+            job.synchroniser.finish()
         stop = job.control.step()
         last = stop or done == total
 
@@ -103,7 +105,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
             if last or done % run.log.every == 0:
                 meter.clock.anchor()
                 window += _read(job)
-                _write(job, done, {"train/loss": mean, **_speed(job, done, window)})
+                _write(job, done, {"train/loss": mean, "train/lr": groups[0]["lr"], **_speed(job, done, window)})
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
             with _between_steps(job):
@@ -131,8 +133,7 @@ def _read(job: Job) -> list[PastStep]:
 @contextlib.contextmanager
 def _between_steps(job: Job) -> Iterator[None]:
     """Weights and buffers are whole and alike on all replicas within it."""
-    with job.control.patience():
-        job.synchroniser.flush()
+    with job.control.patience(), job.synchroniser.whole():
         share_buffers(job.executor.module, job.mesh.groups["data"])
         yield
 
@@ -175,7 +176,6 @@ def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
     metrics |= dict(zip(numbers, means, strict=True))
     if metrics.get("comm/bytes_sent"):
         metrics["comm/compression_ratio"] = job.dense_bytes / metrics["comm/bytes_sent"]
-    metrics["train/lr"] = job.optimizer.param_groups[0]["lr"]
     return metrics
 
 

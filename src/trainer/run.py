@@ -34,6 +34,8 @@ class Batch(Spec):
 class Clip(Spec):
     max_norm: Annotated[float, Field(gt=0)] | None = None
     """the largest global L2 norm of the gradient; null does not clip"""
+    mode: Literal["global_norm", "previous_norm"] = "global_norm"
+    """global_norm: the gradient's own; previous_norm: the step before's, for rules that update before all is there"""
 
 
 class Evaluate(Spec):

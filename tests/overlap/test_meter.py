@@ -153,9 +153,9 @@ def test_a_mark_that_has_not_passed_holds_its_step_and_those_after_it_back(meter
             work(meter, clock, "comm", start + 1, start + 8)
     assert meter.read() == []
     clock.reached = 8
-    assert [measured.sums["comm"] for measured in meter.read()] == [7]
+    assert [measured.sums["comm"] for measured in meter.read()] == [3]
     clock.reached = 20
-    assert [measured.sums["comm"] for measured in meter.read()] == [7]
+    assert [measured.sums["comm"] for measured in meter.read()] == [3]
     assert meter.read() == []
 
 
@@ -167,7 +167,7 @@ def test_a_span_that_has_not_ended_holds_its_step_back(meter: Meter, clock: SetC
         pass
     assert meter.read() == []
     late.end = 5.0
-    assert [(measured.sums["step"], measured.sums["comm"]) for measured in meter.read()] == [(4, 4), (2, 0)]
+    assert [(measured.sums["step"], measured.sums["comm"]) for measured in meter.read()] == [(4, 3), (2, 1)]
 
 
 def test_a_step_that_is_open_is_not_read(meter: Meter, clock: SetClock):
@@ -218,3 +218,31 @@ def test_spans_may_begin_and_end_in_other_threads(meter: Meter, clock: SetClock)
 def test_each_step_has_its_own_spans(meter: Meter, clock: SetClock):
     lengths = [measure(meter, clock, start, start + 5, ("comm", start, start + 1 + start / 10)) for start in (0, 10)]
     assert [measured["comm"] for measured in lengths] == [1, 2]
+
+
+def test_a_bucket_that_outlasts_its_step_is_communication_of_both_steps(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 10):
+        work(meter, clock, "backward", 2, 9)
+        clock.now = 8
+        bucket = meter.begin("comm", "bucket 0")
+        bucket.size = bucket.bytes = 64.0
+    with step(meter, clock, 11, 20):
+        work(meter, clock, "forward", 12, 16)
+        clock.now = 15
+        bucket.end = clock.mark()
+    first, second = meter.read()
+    assert PastSpan("comm", "bucket 0", 8, 10, 64, 64) in first.spans
+    assert first.buckets == [(8, 15)]
+    assert (first.sums["comm"], first.sums["exposed"], first.sums["bytes"]) == (2, 1, 64)
+    # From 11, where the second step begins, to 15; the forward pass hides it from 12 on.
+    assert PastSpan("comm", "bucket 0", 0, 4, 0, 0) in second.spans
+    assert second.buckets == []
+    assert (second.sums["comm"], second.sums["exposed"], second.sums["bytes"]) == (4, 1, 0)
+
+
+def test_what_ends_between_two_steps_is_in_neither_of_the_later_ones(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 10):
+        work(meter, clock, "comm", 8, 11)
+    with step(meter, clock, 12, 20):
+        pass
+    assert [past.sums["comm"] for past in meter.read()] == [2, 0]

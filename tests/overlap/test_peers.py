@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trainer.overlap import peers
-from trainer.overlap.meter import PastSpan, PastStep
+from trainer.overlap.meter import PastStep
 
 ONE_CLOCK = [7, 7]
 
@@ -57,9 +57,7 @@ def test_a_window_without_buckets_tells_nothing():
 
 
 def test_buckets_are_read_from_the_steps_on_the_clock_of_the_host():
-    span = PastSpan("comm", "bucket 0", 0.5, 0.75, 8.0, 8.0)
-    other = PastSpan("backward", "", 0.0, 1.0, 0.0, 0.0)
-    window = [PastStep(n, moment, {}, [other, span]) for n, moment in enumerate((10.0, 20.0))]
+    window = [PastStep(n, moment, {}, [], [(0.5, 0.75)]) for n, moment in enumerate((10.0, 20.0))]
     assert peers.buckets(window).tolist() == [[10.5, 10.75], [20.5, 20.75]]
 
 

@@ -15,16 +15,16 @@ TOTALS = dict.fromkeys(SUMS, 1.0) | {"peers": 0.0}
 
 
 def past(number: int, moment: float = 0.0) -> PastStep:
-    return PastStep(number, moment, TOTALS, [PastSpan("comm", "bucket 0", 0.5, 0.75, 64.0, 32.0)])
+    return PastStep(number, moment, TOTALS, [PastSpan("comm", "bucket 0", 0.5, 0.75, 64.0, 32.0)], [])
 
 
 def _write(mesh: Mesh, folder: Path) -> None:
     record = Record(folder / "ranks.jsonl", mesh.control, f"host{mesh.rank}", 0, 20)
     # Rank 1 begins its step a second later, by a clock that is 100 s ahead.
     window = [past(9), past(10, 50.0 + 101.0 * mesh.rank)]
-    record.write(10, window, Ranks([TOTALS, TOTALS], [0.0, 100.0]))
-    # Here rank 1 has not seen the end of its last step yet.
-    record.write(20, [past(20 - mesh.rank)], Ranks([TOTALS, TOTALS], [0.0, 100.0]))
+    record.write(10, window, Ranks([TOTALS, TOTALS], [0.0, 100.0], 10))
+    # No step was measured by both.
+    record.write(20, [past(20 - mesh.rank)], Ranks([TOTALS, TOTALS], [0.0, 100.0], None))
     record.close()
 
 
@@ -48,7 +48,7 @@ def test_a_step_that_not_all_ranks_have_measured_has_no_timeline(workers, tmp_pa
 def _long(mesh: Mesh, folder: Path, first: int) -> None:
     record = Record(folder / "ranks.jsonl", mesh.control, "host", first, 6400)
     for step in range(first + 10, 6401, 10):
-        record.write(step, [past(step)], Ranks([TOTALS], [0.0]))
+        record.write(step, [past(step)], Ranks([TOTALS], [0.0], step))
     record.close()
 
 

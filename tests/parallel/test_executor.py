@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 from torch import nn
 
@@ -12,13 +14,17 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor
+from trainer.parallel.executor import Executor, scaler_for
 
 CPU = torch.device("cpu")
 
 
 def _executor(net: nn.Module, microbatches: int = 1, precision: str = "fp32", meter: Meter | None = None) -> Executor:
-    return Executor(net, nn.functional.mse_loss, CPU, precision, microbatches, meter or Meter(HostClock()))
+    accumulate = getattr(net, "no_sync", contextlib.nullcontext)
+    scaler = scaler_for(precision, CPU)
+    return Executor(
+        net, nn.functional.mse_loss, CPU, precision, microbatches, meter or Meter(HostClock()), scaler, accumulate
+    )
 
 
 def test_the_loss_and_gradient_are_those_of_the_whole_share():

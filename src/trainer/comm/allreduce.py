@@ -13,6 +13,10 @@ from trainer.comm.base import CommHook, Hook
 class AllReduce(CommHook):
     """Scale by one over the number of ranks, then sum over them. Bitwise what DDP does without a hook."""
 
+    @property
+    def divisible(self) -> bool:
+        return True
+
     def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
         return group, allreduce
 

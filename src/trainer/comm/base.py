@@ -2,7 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -15,6 +15,11 @@ Hook = Callable[[Any, dist.GradBucket], Any]
 
 class CommHook(Component):
     """A way to average a bucket of gradients over the data axis, usable in any program that has a DDP module."""
+
+    @property
+    def divisible(self) -> bool:
+        """Whether any stretch of the gradients may be a bucket, rather than whole parameters: no memory, no shapes."""
+        return False
 
     def build(
         self, group: dist.ProcessGroup, timeout: datetime.timedelta = dist.default_pg_timeout
@@ -34,7 +39,10 @@ class CommHook(Component):
         return {}
 
     def resume(self, state: Any, module: nn.Module, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
-        """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed."""
+        """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed.
+
+        What came before is forgotten, also where the earlier run carried nothing.
+        """
 
     def observe(self, state: Any, observer: Observer) -> None:
         """From now on run each exchange within `observer(phase, bytes)`; a hook that is one collective has no parts."""
@@ -45,3 +53,17 @@ class CommHook(Component):
     def numbers(self, state: Any) -> dict[str, float]:
         """What the hook has measured since the last call, by metric name; nothing for most."""
         return {}
+
+
+class HookCarrier(NamedTuple):
+    """A hook at work on a module, as a checkpoint sees it."""
+
+    hook: CommHook
+    state: Any
+    module: nn.Module
+
+    def carried(self) -> dict[str, Tensor]:
+        return self.hook.carried(self.state, self.module)
+
+    def resume(self, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
+        self.hook.resume(self.state, self.module, stored, mine)

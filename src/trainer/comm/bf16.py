@@ -12,6 +12,10 @@ from trainer.comm.half import Sender
 class BF16(CommHook):
     """Scale, cast to bfloat16, average, cast back. Buckets of 16 bits already travel as they are."""
 
+    @property
+    def divisible(self) -> bool:
+        return True
+
     def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Sender, Hook]:
         return Sender(group), bf16
 

@@ -25,11 +25,15 @@ def pack(module: nn.Module, memory: Memory, step: int, averaged: int) -> dict[st
 def unpack(module: nn.Module, memory: Memory, stored: Sequence[dict[str, Tensor]], mine: int | None) -> int:
     """Replace `memory` by what the ranks of an earlier run stored, and return the step that they had reached.
 
+    -1 where they stored nothing, having used another hook.
+
     The same number of ranks go on with their own, bitwise. With another number each rank gets the mean of what was
     pending, so that the mean over ranks, which is what an update sees, is conserved.
     """
     memory.clear()
     source = stored[mine or 0]
+    if not source:
+        return -1
     for name, parameter in module.named_parameters():
         for key, value in source.items():
             owner, _, entry = key.partition("/")

@@ -11,6 +11,10 @@ from trainer.comm.base import CommHook, Hook
 class NoOp(CommHook):
     """Every rank keeps its own gradient, so replicas drift apart: for measuring, never for training."""
 
+    @property
+    def divisible(self) -> bool:
+        return True
+
     def build(self, group: dist.ProcessGroup, timeout: Any = None) -> tuple[Any, Hook]:
         return group, noop
 

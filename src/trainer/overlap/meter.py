@@ -57,7 +57,12 @@ class PastStep:
     sums: dict[str, float]
     """SUMS"""
     spans: list[PastSpan]
-    """all that was measured, and on lane `wait` the time in which the training thread only waited for gradients"""
+    """all that was measured, and on lane `wait` the time in which the training thread only waited for gradients
+
+    What lasts longer than the step is cut at its end; the rest is in the next step, with neither size nor bytes.
+    """
+    buckets: list[Interval]
+    """the whole times of the buckets that began in this step"""
 
 
 @dataclass
@@ -77,6 +82,8 @@ class Meter:
         self.clock = clock
         self._open = _Step(0, clock.mark())
         self._closed: collections.deque[_Step] = collections.deque()
+        # The start of the step that was measured last, and its spans that outlast it.
+        self._before: tuple[Any, list[PastSpan]] | None = None
 
     @property
     def number(self) -> int:
@@ -133,14 +140,32 @@ class Meter:
             return self.clock.between(step.start, mark)
 
         ready = None if step.gradients_ready is None else at(step.gradients_ready)
-        spans: list[PastSpan] = []
+        spans = self._left_over(step)
+        buckets = []
         for span in step.spans:
             start, end = at(span.start), at(span.end)
             if span.lane == "backward" and ready is not None and start < ready < end:
                 spans.append(PastSpan("wait", "gradients", ready, end, 0.0, 0.0))
                 end = ready
             spans.append(PastSpan(span.lane, span.name, start, end, span.size, span.bytes))
-        return PastStep(step.number, self.clock.moment(step.start), _sums(at(step.end), spans), spans)
+            if span.lane == "comm":
+                buckets.append((start, end))
+        duration = at(step.end)
+        self._before = step.start, [span for span in spans if span.end > duration]
+        spans = [span._replace(end=min(span.end, duration)) for span in spans if span.start < duration]
+        return PastStep(step.number, self.clock.moment(step.start), _sums(duration, spans), spans, buckets)
+
+    def _left_over(self, step: _Step) -> list[PastSpan]:
+        """What of the spans of the step before lies in this one."""
+        if self._before is None:
+            return []
+        start, spans = self._before
+        gap = self.clock.between(start, step.start)
+        return [
+            PastSpan(span.lane, span.name, max(0.0, span.start - gap), span.end - gap, 0.0, 0.0)
+            for span in spans
+            if span.end > gap
+        ]
 
 
 def _sums(duration: float, spans: list[PastSpan]) -> dict[str, float]:

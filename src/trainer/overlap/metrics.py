@@ -32,6 +32,8 @@ class Ranks(NamedTuple):
     """SUMS and `peers`, the time spent waiting for slower ranks, a step; of each rank, empty if it measured no step"""
     ahead: list[float]
     """seconds by which each rank's clock is ahead of rank 0's"""
+    last: int | None
+    """the number of the last step that all ranks have measured"""
 
 
 def gather(values: Sequence[float], group: dist.ProcessGroup) -> torch.Tensor:
@@ -44,21 +46,25 @@ def gather(values: Sequence[float], group: dist.ProcessGroup) -> torch.Tensor:
 
 def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup) -> Ranks:
     """What all ranks of `group` measured in a window of steps; collective."""
-    mine = peers.buckets(steps)
     totals = [sum(step.sums[name] for step in steps) for name in SUMS]
-    ranks = gather([peers.clock_name(), len(mine), len(steps), *totals], group)
-    counts, numbers = ranks[:, 1], ranks[:, 2]
+    first, last = (steps[0].number, steps[-1].number) if steps else (0, -1)
+    ranks = gather([peers.clock_name(), first, last, len(steps), *totals], group)
+    # A rank may be a step behind: its last bucket has not been marked as arrived yet.
+    first, last = int(ranks[:, 1].max()), int(ranks[:, 2].min())
+    common = [step for step in steps if first <= step.number <= last]
     waited, ahead = torch.zeros(len(ranks)), torch.zeros(len(ranks))
-    if (counts == counts[0]).all() and counts[0] > 0:
-        times = gather(mine.flatten().tolist(), group).view(len(ranks), -1, 2)
+    if last >= first:
+        times = gather(peers.buckets(common).flatten().tolist(), group).view(len(ranks), -1, 2)
         ahead = peers.offsets(times, ranks[:, 0].long().tolist())
-        waited = peers.waits(times, ahead).sum(dim=1)
+        # As if the steps that not all have measured were like the others.
+        waited = peers.waits(times, ahead).sum(dim=1) * ranks[:, 3] / len(common)
     return Ranks(
         [
             {name: value / number for name, value in zip((*SUMS, "peers"), (*row, wait), strict=True)} if number else {}
-            for number, row, wait in zip(numbers.tolist(), ranks[:, 3:].tolist(), waited.tolist(), strict=True)
+            for number, row, wait in zip(ranks[:, 3].tolist(), ranks[:, 4:].tolist(), waited.tolist(), strict=True)
         ],
         ahead.tolist(),
+        last if last >= first else None,
     )
 
 

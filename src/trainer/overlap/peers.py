@@ -23,12 +23,7 @@ def clock_name() -> int:
 
 def buckets(window: Sequence[PastStep]) -> Tensor:
     """Starts and ends of all buckets of the steps in `window`, (buckets, 2) in seconds of the host's clock."""
-    times = [
-        (step.moment + span.start, step.moment + span.end)
-        for step in window
-        for span in step.spans
-        if span.lane == "comm"
-    ]
+    times = [(step.moment + start, step.moment + end) for step in window for start, end in step.buckets]
     return torch.tensor(times, dtype=torch.float64).reshape(-1, 2)
 
 

@@ -33,13 +33,13 @@ class Record:
             self._lines.write({"step": 0, "version": VERSION, "hosts": hosts, "links_gbit": links})
 
     def write(self, step: int, window: Sequence[PastStep], ranks: Ranks) -> None:
-        """Write a window of steps that ends with `step`; its last step span by span, where it is time for one."""
+        """Write a window of steps that ends with `step`; one of them span by span, where it is time for that."""
         entry: dict[str, Any] = {"step": step, "steps": len(window), "ranks": ranks.sums}
         if step >= self._next:
             self._next = step + self._spacing
-            everyone = _to_first(window[-1] if window else None, self.group)
-            # A rank whose last bucket's end has not been marked yet is a step behind with what it measured.
-            if everyone is not None and len({past and past.number for past in everyone}) == 1 and everyone[0]:
+            latest = next((past for past in window if past.number == ranks.last), None)
+            everyone = _to_first(latest, self.group)
+            if everyone is not None and all(everyone):
                 entry["timeline"] = _timeline(everyone, ranks.ahead)
         if self._lines is not None:
             try:

@@ -26,13 +26,15 @@ class Executor:
         precision: str,
         microbatches: int,
         meter: Meter,
+        scaler: torch.amp.GradScaler,
+        accumulate: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
+        """Passes within `accumulate()` must leave the replica's own gradients, unreduced."""
         self.module, self.loss, self.microbatches, self.meter = module, loss, microbatches, meter
+        self.scaler, self._accumulate = scaler, accumulate
         self._autocast = functools.partial(
             torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
         )
-        # Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
-        self.scaler = torch.amp.GradScaler(device.type, enabled=precision == "fp16")
 
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
         """The mean loss over the share, detached, on the device.
@@ -43,7 +45,7 @@ class Executor:
         pieces = list(zip(inputs.chunk(self.microbatches), targets.chunk(self.microbatches), strict=True))
         for number, (x, y) in enumerate(pieces):
             last = number == len(pieces) - 1
-            with contextlib.nullcontext() if last and reduce else self._without_reduction():
+            with contextlib.nullcontext() if last and reduce else self._accumulate():
                 with self.meter.span("forward"), self._autocast():
                     loss = self.loss(self.module(x), y) / len(pieces)
                 with self.meter.span("backward"):
@@ -57,7 +59,7 @@ class Executor:
         with self._autocast():
             return inner(inputs)
 
-    def _without_reduction(self) -> contextlib.AbstractContextManager:
-        if isinstance(self.module, DistributedDataParallel):
-            return self.module.no_sync()
-        return contextlib.nullcontext()
+
+def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler:
+    """Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through."""
+    return torch.amp.GradScaler(device.type, enabled=precision == "fp16")

@@ -2,33 +2,108 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import contextlib
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+import torch.distributed as dist
+from torch import Tensor, nn
 
 from trainer.spec import Component
 
+if TYPE_CHECKING:
+    from trainer.overlap.meter import Meter
 
-class Synchroniser(Protocol):
-    """A sync rule attached to a model and its optimizer."""
+
+@dataclass(frozen=True)
+class Replica:
+    """One rank's copy of the model, and what brings it together with the others."""
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    scaler: torch.amp.GradScaler
+    device: torch.device
+    group: dist.ProcessGroup
+    """the ranks that hold the copies; used by the hook, so nothing else may be collective on it during a step"""
+    timeout: datetime.timedelta
+    state: Any
+    hook: Callable
+    """the communication hook, as register_comm_hook takes it with `state`, on the meter"""
+    divisible: bool
+    """whether the hook may be given any stretch of the gradients, rather than whole parameters"""
+    wrap: Callable[[Any, Callable], nn.Module]
+    """`wrap(state, hook)` is the model as DDP with that hook, or the model itself where there is one copy"""
+    max_norm: float | None
+    """the global L2 norm that gradients are clipped to"""
+    previous_norm: bool
+    """whether the norm that decides how much is clipped is that of the step before"""
+    meter: Meter
+    total_steps: int
+
+    def clip(self) -> None:
+        """Clip the gradients, which are all there, to the global norm."""
+        if self.max_norm is not None:
+            self.scaler.unscale_(self.optimizer)
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+
+    def update(self) -> None:
+        """Clip, update every parameter that has a gradient, and drop the gradients."""
+        with self.meter.span("optimizer"):
+            self.clip()
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+            self.optimizer.zero_grad(set_to_none=True)
+
+
+class Synchroniser:
+    """A rule at work on one replica. What a rule does not say it does as strict synchronous training does."""
+
+    def __init__(self, replica: Replica, module: nn.Module) -> None:
+        self.replica = replica
+        self.module = module
+        """what the forward pass calls"""
+
+    def accumulate(self) -> contextlib.AbstractContextManager[None]:
+        """Within it, forward and backward passes add to the gradients and move nothing."""
+        no_sync = getattr(self.module, "no_sync", contextlib.nullcontext)
+        return no_sync()
 
     def step(self) -> None:
-        """Bring the parameters to the end of this step, as the rule understands it, and drop used gradients."""
+        """Bring the parameters to the end of this step, as the rule understands it; no gradient is left."""
+        raise NotImplementedError
 
-    def flush(self) -> None:
-        """Make the weights whole: before evaluation, a checkpoint and the end."""
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Within it weights are whole and the same on all replicas: for evaluation and checkpoints; collective."""
+        yield
+
+    def finish(self) -> None:
+        """Apply whatever is still to come, after the last step of all."""
+
+    def numbers(self) -> dict[str, float]:
+        """What the rule has measured since the last call, by metric name, the same names on all ranks."""
+        return {}
+
+    def carried(self) -> dict[str, Tensor]:
+        """What a checkpoint must hold of this rank's state, by name; called within `whole`."""
+        return {}
+
+    def resume(self, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
+        """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed.
+
+        The model holds the whole weights of the checkpoint already. Anything that came before is forgotten.
+        """
+
+    def close(self) -> None:
+        """End what the rule has running."""
 
 
 class Sync(Component):
     """A rule for when parameters are updated."""
 
-    def attach(
-        self,
-        module: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        scaler: torch.amp.GradScaler,
-        max_norm: float | None,
-    ) -> Synchroniser:
-        """Attach the rule to `module`; gradients are clipped to the global L2 norm `max_norm` unless it is None."""
+    def attach(self, replica: Replica) -> Synchroniser:
+        """Put the rule to work."""
         raise NotImplementedError
