@@ -8,7 +8,7 @@ import pytest
 
 from tests.doctor.scene import MIB, Queue, over
 from trainer.doctor.link import ASSUMED_START_MS, fit
-from trainer.doctor.recorded import Step, Transfer, recorded, travel_ms
+from trainer.doctor.recorded import Step, Transfer, recorded
 
 
 def step(*transfers: Transfer) -> Step:
@@ -17,7 +17,7 @@ def step(*transfers: Transfer) -> Step:
 
 def test_both_costs_are_told_apart_where_sizes_differ():
     evidence = over(Queue((0, 100), start_ms=2, mb_per_s=500), [(0.1, 10), (1, 20), (25, 50), (5, 100)])
-    link = fit(recorded(evidence), "cpu")
+    link = fit(recorded(evidence), "cuda")
     assert link is not None
     assert link.separated
     assert (link.start_ms, link.gbit) == (pytest.approx(2), pytest.approx(4))
@@ -62,6 +62,16 @@ def test_nothing_sent_is_no_link():
     assert fit([step(Transfer(100, 0, 0.0, 3.0))], "cpu") is None
 
 
-def test_transfers_at_once_share_their_time():
-    transfers = [Transfer(1, 1, 0, 10), Transfer(1, 1, 5, 8), Transfer(1, 1, 6, 14), Transfer(1, 1, 20, 21)]
-    assert travel_ms(transfers) == [10, 0, 4, 1]
+def test_noise_is_not_taken_for_a_start():
+    draw = random.Random(2)
+    sizes = [MIB, 5 * MIB] * 6
+    link = fit([step(Transfer(size, size, 0.0, size / 1e5 * draw.uniform(0.5, 2))) for size in sizes], "cuda")
+    assert link is not None
+    assert not link.separated
+
+
+def test_one_step_that_was_disturbed_does_not_move_the_rate():
+    steady, disturbed = step(Transfer(1e6, 1e6, 0.0, 10.0)), step(Transfer(1e6, 1e6, 0.0, 500.0))
+    link = fit([steady, disturbed, steady], "cuda")
+    assert link is not None
+    assert link.ms(1e6) == pytest.approx(10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tests.doctor.scene import run, sums
-from trainer.doctor.recorded import Transfer, recorded, typical_step
+from trainer.doctor.recorded import Transfer, recorded, travel_ms, typical_step
 from trainer.overlap.evidence import Event, Window
 
 
@@ -49,3 +49,14 @@ def test_spans_that_are_no_numbers_or_of_nothing_are_passed_over():
     assert recorded(run([window(1, 30, rank(12, 25, backward=math.inf))])) == []
     assert recorded(run([window(1, 30, [Event("comm", "bucket 0", 12, 25, 8, 8)])])) == []
     assert recorded(run([Window(step=1, steps=1, ranks=[], timeline=[])])) == []
+
+
+def test_transfers_wait_for_their_turn_on_the_wire():
+    transfers = [Transfer(1, 1, 0, 10), Transfer(1, 1, 5, 18), Transfer(1, 1, 6, 20), Transfer(1, 1, 30, 31)]
+    assert travel_ms(transfers) == [10, 8, 2, 1]
+
+
+def test_transfers_at_once_share_the_time():
+    transfers = [Transfer(1, 1, 0, 10), Transfer(1, 1, 4, 11), Transfer(1, 1, 5, 14), Transfer(1, 1, 20, 21)]
+    assert travel_ms(transfers, at_once=2) == [4 + 3, 3 + 0.5, 0.5 + 3, 1]
+    assert travel_ms([]) == []

@@ -53,3 +53,17 @@ def test_values_that_are_no_numbers_do_not_count():
     assert typical_ms(run([Window(step=1, steps=1, ranks=[{}, {"step": math.nan}, {"step": 0.5}])]), "step") == 500
     odd = run([], config=config(batch__size="many", batch__microbatches=True))
     assert (number(odd, "batch.size"), number(odd, "batch.microbatches"), number(odd, "a.b")) == (None, None, None)
+
+
+def test_a_link_that_does_not_explain_the_typical_step_is_not_believed():
+    fast, slow = (over(Queue((0, 100), 0.1, rate), [(2.0, 50.0), (2.0, 100.0)]).windows for rate in (1000, 20))
+    assert situation(run(slow)).link is not None  # type: ignore[union-attr]
+    # The spans of most steps are of a fast link, those of the typical step of a slow one.
+    odd = [
+        window.model_copy(update={"ranks": [sums(step=ms)] * 2})
+        for window, ms in zip(fast[:5], (9, 80, 80, 120, 120), strict=True)
+    ]
+    at = situation(run([*odd, slow[5].model_copy(update={"ranks": [sums(step=100)] * 2})]))
+    assert at is not None
+    assert at.step is not None
+    assert at.link is None

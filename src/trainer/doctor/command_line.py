@@ -47,9 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def lacks(read: Evidence) -> list[str]:
     """What is missing, and what cannot be judged for that."""
-    untold = ranks(read) > 1 and not any(window.timeline for window in read.windows)
-    no_spans = ["No step was recorded span by span: bucket sizes, hooks and the network are not judged."]
-    return [*read.lacks, *(no_spans if untold else [])]
+    at, unjudged = situation(read), "bucket sizes, hooks and the network are not judged."
+    told = list(read.lacks)
+    if at is not None and at.step is None:
+        told.append(f"No step was recorded span by span: {unjudged}")
+    elif at is not None and at.link is None:
+        told.append(f"The recorded steps differ too much to reckon with: {unjudged}")
+    return told
 
 
 def _summary(read: Evidence) -> str:

@@ -15,6 +15,8 @@ from trainer.doctor.recorded import Step, travel_ms
 SIZES_MB = (1, 2, 5, 10, 25, 50, 100)
 # Of sizes whose steps are this much alike the largest is taken: fewer transfers, and less that a prediction can miss.
 ALIKE = 0.01
+# A prediction for the run as it is that misses the measured tail by more than this share of the step is not believed.
+OFF = 0.1
 
 
 class Ready(NamedTuple):
@@ -85,6 +87,12 @@ def limited_by_cap(step: Step, cap_mb: float | None) -> bool:
     if cap_mb is None:
         cap_mb = 25 if len(step.buckets) > 1 else 1
     return max(bucket.size for bucket in step.buckets) <= 2 * cap_mb * 2**20
+
+
+def believable(step: Step, link: Link, step_ms: float) -> bool:
+    """Whether the arithmetic gives the run's own tail; what is wrong for the run as it is, is wrong for any."""
+    now = tail_ms(as_it_is(step), measured_cost(step, link), step.backward_end_ms)
+    return abs(now - step.tail_ms) <= OFF * step_ms
 
 
 class Size(NamedTuple):

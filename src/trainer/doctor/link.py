@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from trainer.doctor.recorded import Step, travel_ms
 
-# Sizes that differ by less say nothing about what starting costs: the spread of the times is of that order.
-SPREAD = 2.0
+# Sizes that differ by less say nothing about what starting costs: times vary by as much.
+SPREAD = 4.0
+# A start is believed if it is this many times its standard error.
+SURE = 2.0
+# Gloo's threads carry two collectives at once; NCCL's stream carries one after another, and so does a courier.
+GLOO_AT_ONCE = 2
 # Where sizes are too alike, starting is assumed to cost this: a collective of Gloo over sockets, and one of NCCL.
 ASSUMED_START_MS = {"cpu": 0.5, "cuda": 0.05}
 
@@ -36,43 +42,41 @@ def fit(steps: Iterable[Step], device: str) -> Link | None:
 
     Errors count relative to the time, or the small transfers, which tell what starting costs, would not count at all.
     """
-    points = [point for step in steps for point in _points(step)]
+    by_step = [points for step in steps if (points := _points(step, device))]
+    points = [point for points in by_step for point in points]
     if not points:
         return None
-    per_start = [sent / starts for starts, sent, _ in points]
-    if max(per_start) >= SPREAD * min(per_start):
+    sizes = [sent for sent, _ in points]
+    if max(sizes) >= SPREAD * min(sizes):
         solved = _least_squares(points)
         if solved is not None:
             return Link(*solved, separated=True)
     start = ASSUMED_START_MS.get(device, ASSUMED_START_MS["cpu"])
-    sent, taken = sum(sent for _, sent, _ in points), sum(taken for *_, taken in points)
-    starting = start * sum(starts for starts, *_ in points)
     # Where the assumption explains more than half of what was measured, it is the assumption that is wrong.
-    starting = min(starting, taken / 2)
-    return Link(starting / sum(starts for starts, *_ in points), (taken - starting) / sent, separated=False)
+    start = min(start, statistics.median(taken for _, taken in points) / 2)
+    rates = [
+        sum(max(taken / 2, taken - start) for _, taken in points) / sum(sent for sent, _ in points)
+        for points in by_step
+    ]
+    return Link(start, statistics.median(rates), separated=False)
 
 
-def _points(step: Step) -> list[tuple[float, float, float]]:
-    """(transfers, bytes, ms): those that were under way at once count together."""
-    points = []
-    starts = sent = 0.0
-    for transfer, taken in zip(step.exchanges, travel_ms(step.exchanges), strict=True):
-        starts, sent = starts + 1, sent + transfer.sent
-        if taken > 0 and sent > 0:
-            points.append((starts, sent, taken))
-            starts = sent = 0.0
-    return points
+def _points(step: Step, device: str) -> list[tuple[float, float]]:
+    """(bytes, ms) of the transfers of a step."""
+    at_once = GLOO_AT_ONCE if step.exchanges is step.buckets and device == "cpu" else 1
+    transfers = zip(step.exchanges, travel_ms(step.exchanges, at_once), strict=True)
+    return [(transfer.sent, taken) for transfer, taken in transfers if transfer.sent > 0 and taken > 0]
 
 
-def _least_squares(points: list[tuple[float, float, float]]) -> tuple[float, float] | None:
-    """start and ms a byte that minimise the squared relative errors; None where no positive rate comes out."""
-    rows = [(starts / taken, sent / taken) for starts, sent, taken in points]
+def _least_squares(points: list[tuple[float, float]]) -> tuple[float, float] | None:
+    """start and ms a byte that minimise the squared relative errors; None where they are not to be told apart."""
+    rows = [(1 / taken, sent / taken) for sent, taken in points]
     aa, ab, bb = (sum(row[i] * row[j] for row in rows) for i, j in ((0, 0), (0, 1), (1, 1)))
     a, b = sum(row[0] for row in rows), sum(row[1] for row in rows)
     determinant = aa * bb - ab * ab
-    if determinant <= 1e-12 * aa * bb:
+    if determinant <= 1e-12 * aa * bb or len(rows) < 3:
         return None
     start, per_byte = (a * bb - b * ab) / determinant, (b * aa - a * ab) / determinant
-    if start < 0:
-        start, per_byte = 0.0, b / bb
-    return (start, per_byte) if per_byte > 0 else None
+    errors = sum((1 - start * row[0] - per_byte * row[1]) ** 2 for row in rows)
+    uncertain = math.sqrt(errors / (len(rows) - 2) * bb / determinant)
+    return (start, per_byte) if per_byte > 0 and start >= max(0.0, SURE * uncertain) else None

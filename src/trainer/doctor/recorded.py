@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -64,16 +65,22 @@ def typical_step(evidence: Evidence) -> Step | None:
     return min(pairs, key=lambda pair: abs(pair[0] - median))[1]
 
 
-def travel_ms(transfers: Sequence[Transfer]) -> list[float]:
-    """The time for which each transfer kept the wire: from when it was ready, or the one before had arrived.
+def travel_ms(transfers: Sequence[Transfer], at_once: int = 1) -> list[float]:
+    """The time for which each transfer kept the wire.
 
-    Where two run at once, the one that ends first counts nothing and the other one the time of both.
+    As many as `at_once` are under way together, in their order, and share the time evenly; the others wait.
     """
-    taken, before = [], float("-inf")
-    for transfer in transfers:
-        end = max(before, transfer.end_ms)
-        taken.append(end - min(end, max(before, transfer.ready_ms)))
-        before = end
+    taken = [0.0] * len(transfers)
+    starts = sorted(range(len(transfers)), key=lambda one: transfers[one].ready_ms)
+    moments = sorted({moment for transfer in transfers for moment in (transfer.ready_ms, transfer.end_ms)})
+    ready: list[int] = []
+    for start, end in itertools.pairwise(moments):
+        while starts and transfers[starts[0]].ready_ms <= start:
+            ready.append(starts.pop(0))
+        ready = [one for one in ready if transfers[one].end_ms > start]
+        moving = ready[:at_once]
+        for one in moving:
+            taken[one] += (end - start) / len(moving)
     return taken
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from trainer.doctor.forecast import believable
 from trainer.doctor.link import Link, fit
 from trainer.doctor.recorded import Step, recorded, typical_step
 from trainer.doctor.typical import number, typical_ms
@@ -28,7 +29,7 @@ class Situation(NamedTuple):
     step: Step | None
     """a typical step, span by span, if one was recorded"""
     link: Link | None
-    """if a step was recorded"""
+    """if a step was recorded, and the link explains how long its buckets took"""
 
     @property
     def exposed_share(self) -> float:
@@ -59,6 +60,7 @@ def situation(evidence: Evidence) -> Situation | None:
         return None
     device = str(evidence.option("place.device", "cpu"))
     step = typical_step(evidence)
+    link = fit(recorded(evidence), device) if step else None
     return Situation(
         replicas=_replicas(evidence),
         device=device,
@@ -67,7 +69,7 @@ def situation(evidence: Evidence) -> Situation | None:
         exposed_ms=exposed_ms,
         peers_ms=typical_ms(evidence, "peers") or 0.0,
         step=step,
-        link=fit(recorded(evidence), device) if step else None,
+        link=link if step and link and believable(step, link, step_ms) else None,
     )
 
 

@@ -89,8 +89,7 @@ def test_a_late_gradient_in_the_first_bucket_holds_back_the_others():
 def test_without_a_recorded_step_the_cause_stays_open():
     assert look(run(windows(sums(exposed=60), sums(exposed=58)))) == Finding(
         "Nothing overlaps",
-        "59.0 ms of 60.0 ms of communication are exposed, in a step of 100 ms. No step was recorded that could tell"
-        " why.",
+        "59.0 ms of 60.0 ms of communication are exposed, in a step of 100 ms. No recorded step tells why.",
         "log.every=1",
         None,
     )

@@ -27,7 +27,7 @@ def look(evidence: Evidence) -> Finding | None:
         return None  # it is waiting for a rank, not for bytes
     seen = f"{ms(at.exposed_ms)} of {ms(at.comm_ms)} of communication are exposed, in a step of {ms(at.step_ms)}."
     if at.step is None or at.link is None:
-        return Finding("Nothing overlaps", f"{seen} No step was recorded that could tell why.", "log.every=1", None)
+        return Finding("Nothing overlaps", f"{seen} No recorded step tells why.", "log.every=1", None)
     step = at.step
     better = best_size(step, at.link, at.step_ms, at.exposed_ms)
     cap = number(evidence, "parallel.data.bucket_cap_mb")
