@@ -51,8 +51,8 @@ def longest(windows: Sequence[Window], rank: int) -> str:
 
 
 def name(evidence: Evidence, rank: int) -> str:
-    """Rank 3 on host1."""
-    return f"Rank {rank}" + (f" on {evidence.hosts[rank]}" if rank < len(evidence.hosts) else "")
+    """rank 3 on host1."""
+    return f"rank {rank}" + (f" on {evidence.hosts[rank]}" if rank < len(evidence.hosts) else "")
 
 
 def look_at(evidence: Evidence, rank: int) -> str:

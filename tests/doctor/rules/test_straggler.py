@@ -11,7 +11,7 @@ HOSTS = {"hosts": ["Host0", "Host0", "Host1", "Host1"]}
 def test_a_slow_rank_is_named_with_its_host():
     slow = windows(sums(peers=20), sums(peers=19), sums(backward=82), sums(peers=21))
     assert look(run(slow, **HOSTS)) == Finding(
-        "Rank 2 on Host1 is slower than the others",
+        "All wait for rank 2 on Host1, which is slower",
         "It works 22.0 ms longer a step than the median of the others, which is 22 % of a rank's work; the largest part"
         " of that is its backward pass. The others wait 20.0 ms a step for it.",
         "ssh Host1 top",
@@ -36,7 +36,7 @@ def test_on_one_host_of_gpus_the_driver_is_asked():
 def test_nodes_of_one_machine_are_reached_without_ssh():
     finding = look(run(windows(sums(peers=20), sums(backward=82)), hosts=["vm, node 0", "vm, node 1"]))
     assert finding is not None
-    assert (finding.title, finding.advice) == ("Rank 1 on vm, node 1 is slower than the others", "top")
+    assert (finding.title, finding.advice) == ("All wait for rank 1 on vm, node 1, which is slower", "top")
 
 
 def test_noise_that_takes_turns_is_no_straggler():

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
+
+from trainer.doctor import lag
 from trainer.doctor.finding import Finding
 from trainer.doctor.situation import NOTICEABLE
-from trainer.doctor.typical import number, typical_ms
+from trainer.doctor.typical import number, settled, typical_ms
 from trainer.doctor.wording import ms, several, share
 from trainer.overlap.evidence import Evidence
 
@@ -31,7 +34,20 @@ def look(evidence: Evidence) -> Finding | None:
         advice = f"data.prefetch={2 * int(prefetch)}"
     return Finding(
         f"Every step waits {ms(waited)} for its batch",
-        f"That is {share(waited / step_ms)} of a step of {ms(step_ms)}, on the rank that waits longest. {how}",
+        f"That is {share(waited / step_ms)} of a step of {ms(step_ms)}{_longest(evidence)}. {how}",
         advice,
         waited,
     )
+
+
+def _longest(evidence: Evidence) -> str:
+    """Which of several ranks waits longest, where that is known: all others wait for it in turn."""
+    windows = lag.complete(settled(evidence))
+    if not windows or len({len(window.ranks) for window in windows}) > 1:
+        return ""
+    waits = [
+        statistics.median(sums["data"] for sums in ranks) for ranks in zip(*(w.ranks for w in windows), strict=True)
+    ]
+    rank = max(range(len(waits)), key=lambda one: waits[one])
+    others = statistics.median(waits[:rank] + waits[rank + 1 :])
+    return f"; {lag.name(evidence, rank)} waits longest, the others {ms(others * 1000)}"

@@ -41,8 +41,8 @@ def look(evidence: Evidence) -> Finding | None:
         rest = ms(_sum_ms(stalls) - seconds * 1000)
         others = f" And {several(len(stalls) - 1, 'more such wait')}, {rest} in all."
     return Finding(
-        f"{lag.name(evidence, rank)} stopped for {ms(seconds * 1000)}",
-        f"Between steps {window.step - window.steps + 1} and {window.step} the others waited for it while it was"
+        f"All waited {ms(seconds * 1000)} for {lag.name(evidence, rank)}",
+        f"Between steps {window.step - window.steps + 1} and {window.step} it was"
         f" {_where(window, rank, seconds)}; a typical step takes {ms(step_ms)}.{others}",
         f"less {evidence.folder / 'logs' / f'rank{rank}.log'}",
         _sum_ms(stalls) / total if total else None,

@@ -34,7 +34,7 @@ def look(evidence: Evidence) -> Finding | None:
         return None
     kind = lag.longest(windows, rank)
     return Finding(
-        f"{lag.name(evidence, rank)} is slower than the others",
+        f"All wait for {lag.name(evidence, rank)}, which is slower",
         f"It works {ms(beyond * 1000)} longer a step than the median of the others, which is {share(beyond / typical)}"
         f" of a rank's work; the largest part of that is {lag.WORK[kind]}. The others wait {ms(waited * 1000)} a step"
         f" for it.",
