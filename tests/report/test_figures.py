@@ -45,6 +45,11 @@ def test_the_table_has_the_worst_rank_where_it_is_known():
     assert "encoding and decoding" not in rows
 
 
+def test_results_are_those_at_the_end():
+    rows = {label: value for label, value, _ in figures.numbers(run()).rows}
+    assert rows["training loss, last"] == "0.0400"
+
+
 def test_without_metrics_there_are_no_figures():
     assert figures.numbers(run(metrics=[])) is None
     assert figures.glance(run(metrics=[])) == []

@@ -15,6 +15,12 @@ def test_every_rank_has_its_parts_in_ms():
     assert means[0]["bytes"] == 25e6
 
 
+def test_the_first_window_which_warms_up_does_not_count():
+    cold = Window(step=1, steps=1, ranks=[{"forward": 9.0}] * 2)
+    assert ranks.means(run(windows=[cold, *run().windows]))[0]["forward"] == pytest.approx(18)
+    assert ranks.means(run(windows=[cold]))[0]["forward"] == pytest.approx(9000)
+
+
 def test_the_rank_with_the_most_work_is_named():
     assert "Rank 3 has the most work of its own, 73.0 ms a step" in ranks.draw(run(ranks=4)).says
 

@@ -46,7 +46,7 @@ ROWS = {
 }
 GLANCE = {
     "speed/step_ms": "a step",
-    "overlap/hidden_ratio": "of communication hidden",
+    "overlap/hidden_ratio": "communication hidden",
     "overlap/exposed_ms": "exposed a step",
     "comm/bytes_sent": "sent by a rank a step",
     "speed/samples_per_s": "samples a second",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ def page(evidence: Evidence, findings: Sequence[Finding]) -> str:
     step = _try(lambda: timeline.draw(evidence), "timeline", lacks)
     over_steps = [_try(lambda draw=draw: draw(past), draw.__name__, lacks) for draw in history.CHARTS]  # type: ignore[misc]
     everyone = _try(lambda: ranks.draw(evidence), "ranks", lacks)
-    if step is None:
+    if not any(window.timeline for window in evidence.windows):
         lacks.append("No step was recorded span by span, so there is no timeline.")
     charts = [chart for chart in (step, *over_steps, everyone) if chart]
     return (
@@ -100,6 +101,7 @@ def _facts(evidence: Evidence) -> list[tuple[str, str]]:
     return [(term, value) for term, value in facts.items() if value]
 
 
+@functools.cache
 def _bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
     script: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
