@@ -7,13 +7,13 @@ import pytest
 from tests.doctor.scene import MIB, Queue, over
 from trainer.doctor.forecast import Ready, best_size, cut, limited_by_cap, measured_cost, stretched, tail_ms
 from trainer.doctor.link import Link
-from trainer.doctor.recorded import Step, typical_step
+from trainer.doctor.recorded import Step, recorded, typical
 
 LINK = Link(0.5, 1000 / 117e6, separated=True)
 
 
 def step(*buckets: tuple[float, float], **hook: float) -> Step:
-    found = typical_step(over(Queue((200, 600), start_ms=0.5, mb_per_s=117), list(buckets), hook=hook))
+    found = typical(recorded(over(Queue((200, 600), start_ms=0.5, mb_per_s=117), list(buckets), hook=hook)))
     assert found is not None
     return found
 

@@ -12,7 +12,7 @@ from trainer.doctor.recorded import Step, Transfer, recorded
 
 
 def step(*transfers: Transfer) -> Step:
-    return Step(0.0, 100.0, list(transfers), list(transfers))
+    return Step(0.1, 0.0, 100.0, list(transfers), list(transfers))
 
 
 def test_both_costs_are_told_apart_where_sizes_differ():

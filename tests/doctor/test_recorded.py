@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tests.doctor.scene import run, sums
-from trainer.doctor.recorded import Transfer, recorded, travel_ms, typical_step
+from trainer.doctor.recorded import Transfer, recorded, travel_ms, typical
 from trainer.overlap.evidence import Event, Window
 
 
@@ -22,16 +22,16 @@ def window(number: int, step_ms: float, *ranks: list[Event]) -> Window:
 
 
 def test_a_bucket_is_ready_with_the_last_rank_and_arrived_with_the_last():
-    step = typical_step(run([window(1, 30, rank(12, 25), rank(15, 24, backward=22))]))
+    step = typical(recorded(run([window(1, 30, rank(12, 25), rank(15, 24, backward=22))])))
     assert step is not None
     assert step.buckets == [Transfer(8, 8, 15, 25)]
     assert (step.backward_start_ms, step.backward_end_ms, step.tail_ms) == (10, 22, 3)
     assert step.exchanges is step.buckets
 
 
-def test_the_typical_step_is_nearest_to_the_median_without_the_first():
+def test_the_typical_is_nearest_to_the_median_without_the_first():
     windows = [window(n, ms, rank(12, end)) for n, (ms, end) in enumerate([(99, 90), (30, 25), (31, 26), (50, 45)])]
-    step = typical_step(run(windows))
+    step = typical(recorded(run(windows)))
     assert step is not None
     assert step.buckets[0].end_ms == 26
     assert len(recorded(run(windows))) == 3

@@ -11,6 +11,9 @@ from typing import NamedTuple
 from trainer.doctor.typical import values
 from trainer.overlap.evidence import Event, Evidence, Window
 
+# A median of so many steps is as good as one of all; a long run with many buckets is examined while somebody waits.
+ENOUGH = 16
+
 
 class Transfer(NamedTuple):
     """A bucket, or one exchange of a hook's."""
@@ -28,6 +31,8 @@ class Transfer(NamedTuple):
 class Step(NamedTuple):
     """One step; times in ms on one clock."""
 
+    window_s: float
+    """the mean step of its window, on the slowest rank"""
     backward_start_ms: float
     """of the last micro-batch, in which gradients travel"""
     backward_end_ms: float
@@ -52,17 +57,17 @@ class Step(NamedTuple):
 
 
 def recorded(evidence: Evidence) -> list[Step]:
-    """Every step that was recorded span by span and whose buckets can be told, without the first, which warms up."""
-    return [step for _, step in _pairs(evidence)]
+    """Steps that were recorded span by span and whose buckets can be told, without the first, which warms up."""
+    windows = [window for window in evidence.windows if window.timeline]
+    windows = windows[1:] or windows
+    steps = (_step(window) for window in windows[:: -(-len(windows) // ENOUGH) or 1])
+    return [step for step in steps if step is not None]
 
 
-def typical_step(evidence: Evidence) -> Step | None:
-    """The recorded step whose window is nearest to the median of those that were recorded."""
-    pairs = _pairs(evidence)
-    if not pairs:
-        return None
-    median = statistics.median(seconds for seconds, _ in pairs)
-    return min(pairs, key=lambda pair: abs(pair[0] - median))[1]
+def typical(steps: Sequence[Step]) -> Step | None:
+    """The step whose window is nearest to the median of them."""
+    median = statistics.median(step.window_s for step in steps) if steps else 0.0
+    return min(steps, key=lambda step: abs(step.window_s - median), default=None)
 
 
 def travel_ms(transfers: Sequence[Transfer], at_once: int = 1) -> list[float]:
@@ -84,16 +89,6 @@ def travel_ms(transfers: Sequence[Transfer], at_once: int = 1) -> list[float]:
     return taken
 
 
-def _pairs(evidence: Evidence) -> list[tuple[float, Step]]:
-    """Recorded steps with the mean step of their window, in seconds."""
-    found = [
-        (max(values(window, "step"), default=0.0), step)
-        for window in evidence.windows
-        if (step := _step(window)) is not None
-    ]
-    return found[1:] or found
-
-
 def _step(window: Window) -> Step | None:
     ranks = window.timeline or []
     backward = [[event for event in events if event.lane == "backward"] for events in ranks]
@@ -102,6 +97,7 @@ def _step(window: Window) -> Step | None:
         return None
     last = [max(spans, key=lambda span: span.end_ms) for spans in backward]
     step = Step(
+        max(values(window, "step"), default=0.0),
         statistics.fmean(span.start_ms for span in last),
         max(span.end_ms for span in last),
         buckets,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from trainer.doctor.forecast import believable
 from trainer.doctor.link import Link, fit
-from trainer.doctor.recorded import Step, recorded, typical_step
+from trainer.doctor.recorded import Step, recorded, typical
 from trainer.doctor.typical import number, typical_ms
 from trainer.overlap.evidence import Evidence
 
@@ -59,8 +59,8 @@ def situation(evidence: Evidence) -> Situation | None:
     if ranks(evidence) < 2 or not step_ms or not comm_ms or exposed_ms is None or evidence.component("comm") == "noop":
         return None
     device = str(evidence.option("place.device", "cpu"))
-    step = typical_step(evidence)
-    link = fit(recorded(evidence), device) if step else None
+    steps = recorded(evidence)
+    step, link = typical(steps), fit(steps, device)
     return Situation(
         replicas=_replicas(evidence),
         device=device,
