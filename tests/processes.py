@@ -77,4 +77,5 @@ def _children(process: int) -> list[int]:
 
 def alive_in_session(session: int) -> list[str]:
     listed = subprocess.run(["ps", "-o", "pid=,stat=,args=", "-s", str(session)], capture_output=True, text=True).stdout
-    return [line for line in listed.splitlines() if line.split()[1][0] != "Z"]
+    # A process in brackets has given its memory back already, and one that is Z waits to be read: both are ending.
+    return [line for line in listed.splitlines() if line.split()[1][0] != "Z" and line.split()[2][0] != "["]

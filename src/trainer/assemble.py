@@ -103,10 +103,11 @@ def assemble(
         # nothing brings the buckets to what they were, so that the sums are bitwise those of an undisturbed run.
         batch = next(batches)
         executor.forward_backward(*batch)
-        optimizer.zero_grad(set_to_none=True)
+        synchroniser.step()
         batches = itertools.chain([batch], batches)
     if resume is not None:
-        checkpoints.load(resume)
+        with synchroniser.whole():
+            checkpoints.load(resume)
         if mesh.rank == 0:
             log.info("resumed from %s after %d of %d steps", resume, first_step, total)
 

@@ -56,7 +56,7 @@ def _train(mesh: Mesh, every: int | None) -> dict[str, Any]:
     steps: list[Any] = []
     while len(steps) < 8:
         steps += meter.read()
-    buckets = sum(span.lane == "comm" for step in steps for span in step.spans)
+    buckets = sum(len(step.buckets) for step in steps)
     forwards = sum(span.lane == "forward" for step in steps for span in step.spans)
     repeated = ablation.numbers() if ablation else [0, 0.0]
     return {"state": net.state_dict(), "buckets": buckets, "forwards": forwards, "repeated": repeated}

@@ -19,7 +19,7 @@ def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(link, "ROUTES", tmp_path / "route")
     monkeypatch.setattr(link, "SYSTEM", tmp_path)
     for name, speed in (("eth7", "25000\n"), ("ib0", "200000\n"), ("veth0", "-1\n")):
-        (tmp_path / name).mkdir()
+        (tmp_path / name / "device").mkdir(parents=True)
         (tmp_path / name / "speed").write_text(speed)
     return tmp_path
 
@@ -41,6 +41,11 @@ def test_a_list_of_interfaces_names_none(system: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize("name", ["veth0", "absent"])
 def test_a_speed_that_the_system_does_not_know_is_not_made_up(system: Path, monkeypatch: pytest.MonkeyPatch, name: str):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", name)
+    assert link.speed_gbit() is None
+
+
+def test_the_speed_of_a_virtual_interface_is_not_believed(system: Path):
+    (system / "eth7" / "device").rmdir()
     assert link.speed_gbit() is None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trainer.overlap.meter import SUMS, Meter, PastSpan
+from trainer.overlap.meter import SUMS, Meter, PastBucket, PastSpan
 
 
 class SetClock:
@@ -232,7 +232,7 @@ def test_a_bucket_that_outlasts_its_step_is_communication_of_both_steps(meter: M
         bucket.end = clock.mark()
     first, second = meter.read()
     assert PastSpan("comm", "bucket 0", 8, 10, 64, 64) in first.spans
-    assert first.buckets == [(8, 15)]
+    assert first.buckets == [PastBucket(0, 8, 15)]
     assert (first.sums["comm"], first.sums["exposed"], first.sums["bytes"]) == (2, 1, 64)
     # From 11, where the second step begins, to 15; the forward pass hides it from 12 on.
     assert PastSpan("comm", "bucket 0", 0, 4, 0, 0) in second.spans

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainer.mesh import Mesh
-from trainer.overlap.meter import SUMS, PastStep
+from trainer.overlap.meter import SUMS, PastBucket, PastStep
 from trainer.overlap.metrics import Ranks, gather_ranks, summarise
 
 
@@ -46,7 +46,7 @@ def _late(mesh: Mesh) -> Ranks:
     for number in range(2):
         start = 3.0 * mesh.rank
         totals = dict.fromkeys(SUMS, 0.0) | {"step": 5.0, "comm": 4.0 - start}
-        steps.append(PastStep(number, 10.0 * number, totals, [], [(start, 4.0)]))
+        steps.append(PastStep(number, 10.0 * number, totals, [], [PastBucket(number, start, 4.0)]))
     return gather_ranks(steps, mesh.control)
 
 
@@ -59,7 +59,9 @@ def test_a_window_is_gathered_with_who_waited_for_whom(workers):
 
 def _uneven(mesh: Mesh) -> Ranks:
     totals = dict.fromkeys(SUMS, 1.0)
-    return gather_ranks([PastStep(n, 0.0, totals, [], [(0.0, 1.0)]) for n in range(mesh.rank)], mesh.control)
+    return gather_ranks(
+        [PastStep(n, 0.0, totals, [], [PastBucket(n, 0.0, 1.0)]) for n in range(mesh.rank)], mesh.control
+    )
 
 
 def test_a_rank_that_is_a_step_behind_or_measured_none_does_not_hinder_the_others(workers):
@@ -71,7 +73,7 @@ def test_a_rank_that_is_a_step_behind_or_measured_none_does_not_hinder_the_other
 def _behind(mesh: Mesh) -> Ranks:
     """Rank 1 has not measured the last step yet; in each it comes to the bucket 3 s late."""
     totals = dict.fromkeys(SUMS, 1.0)
-    steps = [PastStep(n, 10.0 * n, totals, [], [(3.0 * mesh.rank, 4.0)]) for n in range(3 - mesh.rank)]
+    steps = [PastStep(n, 10.0 * n, totals, [], [PastBucket(n, 3.0 * mesh.rank, 4.0)]) for n in range(3 - mesh.rank)]
     return gather_ranks(steps, mesh.control)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trainer.overlap import peers
-from trainer.overlap.meter import PastStep
+from trainer.overlap.meter import PastBucket, PastStep
 
 ONE_CLOCK = [7, 7]
 
@@ -57,8 +57,14 @@ def test_a_window_without_buckets_tells_nothing():
 
 
 def test_buckets_are_read_from_the_steps_on_the_clock_of_the_host():
-    window = [PastStep(n, moment, {}, [], [(0.5, 0.75)]) for n, moment in enumerate((10.0, 20.0))]
-    assert peers.buckets(window).tolist() == [[10.5, 10.75], [20.5, 20.75]]
+    window = [PastStep(n, moment, {}, [], [PastBucket(n, 0.5, 0.75)]) for n, moment in enumerate((10.0, 20.0))]
+    assert peers.buckets(window).tolist() == [[0, 10.5, 10.75], [1, 20.5, 20.75]]
+
+
+def test_ranks_are_compared_by_the_buckets_that_all_have_measured():
+    one, other = torch.tensor([[4, 0, 1], [5, 1, 2], [6, 2, 3.0]]), torch.tensor([[5, 7, 8], [6, 8, 9], [7, 9, 10.0]])
+    assert peers.common([one, other]).tolist() == [[[1, 2], [2, 3]], [[7, 8], [8, 9]]]
+    assert peers.common([one, other[:0]]).shape == (2, 0, 2)
 
 
 def test_the_clock_has_one_name_that_a_float_can_carry():

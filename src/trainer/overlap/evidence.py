@@ -23,7 +23,7 @@ class Header(BaseModel):
     version: int
     hosts: list[str]
     """the host of each rank"""
-    links_gbit: list[float | None]
+    links_gbit: list[float | None] = []
     """the nominal speed of each rank's network interface, where it is known"""
 
 
@@ -52,7 +52,7 @@ class Window(BaseModel):
 
     def step_seconds(self) -> float:
         """The slowest rank's step."""
-        return max((sums["step"] for sums in self.ranks if sums), default=0.0)
+        return max((sums.get("step", 0.0) for sums in self.ranks), default=0.0)
 
 
 class Metrics(BaseModel):

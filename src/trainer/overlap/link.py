@@ -24,6 +24,9 @@ def interface() -> str | None:
 def speed_gbit() -> float | None:
     """The nominal speed of that interface in Gbit/s; None where it is not known, as for most virtual ones."""
     name = interface()
+    # A virtual interface names a speed that nothing holds it to.
+    if not (SYSTEM / str(name) / "device").exists():
+        return None
     try:
         megabits = int((SYSTEM / str(name) / "speed").read_text())
     except (OSError, ValueError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -33,6 +34,16 @@ class Span:
     """bytes that the work is about: of the gradients in a bucket"""
     bytes: float = 0.0
     """bytes that this rank sent"""
+    number: int = -1
+    """of a bucket: how many came before it, the same on all ranks"""
+
+
+class PastBucket(NamedTuple):
+    """A bucket that has arrived; times in seconds from the start of the step in which it began."""
+
+    number: int
+    start: float
+    end: float
 
 
 class PastSpan(NamedTuple):
@@ -61,8 +72,8 @@ class PastStep:
 
     What lasts longer than the step is cut at its end; the rest is in the next step, with neither size nor bytes.
     """
-    buckets: list[Interval]
-    """the whole times of the buckets that began in this step"""
+    buckets: list[PastBucket]
+    """the whole times of the buckets that began in this step, which may be another step on another rank"""
 
 
 @dataclass
@@ -82,6 +93,7 @@ class Meter:
         self.clock = clock
         self._open = _Step(0, clock.mark())
         self._closed: collections.deque[_Step] = collections.deque()
+        self._buckets = itertools.count()
         # The start of the step that was measured last, and its spans that outlast it.
         self._before: tuple[Any, list[PastSpan]] | None = None
 
@@ -110,6 +122,8 @@ class Meter:
     def begin(self, lane: str, name: str = "") -> Span:
         """Open a span of the present step; the caller sets its `bytes` and then its `end`, from any thread."""
         span = Span(lane, self.clock.mark(), name)
+        if lane == "comm":
+            span.number = next(self._buckets)
         self._open.spans.append(span)
         return span
 
@@ -149,7 +163,7 @@ class Meter:
                 end = ready
             spans.append(PastSpan(span.lane, span.name, start, end, span.size, span.bytes))
             if span.lane == "comm":
-                buckets.append((start, end))
+                buckets.append(PastBucket(span.number, start, end))
         duration = at(step.end)
         self._before = step.start, [span for span in spans if span.end > duration]
         spans = [span._replace(end=min(span.end, duration)) for span in spans if span.start < duration]
@@ -172,6 +186,8 @@ def _sums(duration: float, spans: list[PastSpan]) -> dict[str, float]:
     lanes: dict[str, list[Interval]] = collections.defaultdict(list)
     for span in spans:
         lanes[span.lane].append((span.start, span.end))
+    for lane in ("forward", "backward"):
+        lanes[lane] = subtract(lanes[lane], lanes["wait"])
     compute = [interval for lane in COMPUTE for interval in lanes[lane]]
     last_backward = max((end for _, end in lanes["backward"]), default=0.0)
     last_bucket = max((end for _, end in lanes["comm"]), default=0.0)

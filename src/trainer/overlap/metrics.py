@@ -48,20 +48,23 @@ def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup) -> Ranks:
     """What all ranks of `group` measured in a window of steps; collective."""
     totals = [sum(step.sums[name] for step in steps) for name in SUMS]
     first, last = (steps[0].number, steps[-1].number) if steps else (0, -1)
-    ranks = gather([peers.clock_name(), first, last, len(steps), *totals], group)
-    # A rank may be a step behind: its last bucket has not been marked as arrived yet.
-    first, last = int(ranks[:, 1].max()), int(ranks[:, 2].min())
-    common = [step for step in steps if first <= step.number <= last]
-    waited, ahead = torch.zeros(len(ranks)), torch.zeros(len(ranks))
-    if last >= first:
-        times = gather(peers.buckets(common).flatten().tolist(), group).view(len(ranks), -1, 2)
+    mine = peers.buckets(steps)
+    ranks = gather([peers.clock_name(), len(mine), first, last, len(steps), *totals], group)
+    counts, numbers = ranks[:, 1].long().tolist(), ranks[:, 4]
+    waited, ahead = torch.zeros(len(ranks), dtype=torch.float64), torch.zeros(len(ranks), dtype=torch.float64)
+    if max(counts):
+        padded = torch.nn.functional.pad(mine, (0, 0, 0, max(counts) - len(mine)))
+        everyone = gather(padded.flatten().tolist(), group).view(len(ranks), -1, 3)
+        times = peers.common([rank[:count] for rank, count in zip(everyone, counts, strict=True)])
         ahead = peers.offsets(times, ranks[:, 0].long().tolist())
-        # As if the steps that not all have measured were like the others.
-        waited = peers.waits(times, ahead).sum(dim=1) * ranks[:, 3] / len(common)
+        # As if the buckets that not all have measured yet were like the others.
+        waited = peers.waits(times, ahead).sum(dim=1) * ranks[:, 1] / max(1, times.shape[1])
+    # A rank may be a step behind: its last bucket has not been marked as arrived yet.
+    first, last = int(ranks[:, 2].max()), int(ranks[:, 3].min())
     return Ranks(
         [
             {name: value / number for name, value in zip((*SUMS, "peers"), (*row, wait), strict=True)} if number else {}
-            for number, row, wait in zip(ranks[:, 3].tolist(), ranks[:, 4:].tolist(), waited.tolist(), strict=True)
+            for number, row, wait in zip(numbers.tolist(), ranks[:, 5:].tolist(), waited.tolist(), strict=True)
         ],
         ahead.tolist(),
         last if last >= first else None,

@@ -22,9 +22,15 @@ def clock_name() -> int:
 
 
 def buckets(window: Sequence[PastStep]) -> Tensor:
-    """Starts and ends of all buckets of the steps in `window`, (buckets, 2) in seconds of the host's clock."""
-    times = [(step.moment + start, step.moment + end) for step in window for start, end in step.buckets]
-    return torch.tensor(times, dtype=torch.float64).reshape(-1, 2)
+    """Number, start and end of all buckets of the steps in `window`, (buckets, 3) in seconds of the host's clock."""
+    times = [(number, step.moment + start, step.moment + end) for step in window for number, start, end in step.buckets]
+    return torch.tensor(times, dtype=torch.float64).reshape(-1, 3)
+
+
+def common(ranks: Sequence[Tensor]) -> Tensor:
+    """Starts and ends of the buckets that all ranks have measured, (ranks, buckets, 2)."""
+    numbers = set.intersection(*({int(number) for number in rank[:, 0]} for rank in ranks))
+    return torch.stack([rank[[int(number) in numbers for number in rank[:, 0]], 1:] for rank in ranks])
 
 
 def offsets(times: Tensor, clocks: Sequence[int]) -> Tensor:
