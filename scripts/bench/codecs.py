@@ -14,7 +14,7 @@ from torch import Tensor
 from trainer.comm.base import CommHook
 from trainer.comm.compressed import Compressed
 from trainer.comm.layout import Layout, Memory
-from trainer.comm.wire import Wire
+from trainer.comm.wire import Exchange, Wire, unobserved
 
 # Different gradients take turns, so that what is pending behaves as in training.
 GRADIENTS = 4
@@ -26,15 +26,16 @@ class Echo(Wire):
     def __init__(self) -> None:
         self.group: Any = None
         self.rank, self.size, self.phase, self.sent, self.seconds = 0, 2, "", 0.0, 0.0
+        self.observer = unobserved
 
     def average_(self, flat: Tensor, phase: str) -> Tensor:
         return flat.mul_(1 / self.size).mul_(self.size)
 
-    def swap(self, messages: Tensor, phase: str) -> Tensor:
-        return messages
+    def start_swap(self, messages: Tensor, phase: str) -> Exchange:
+        return Exchange(self, phase, 0.0, [], messages)
 
-    def gather(self, message: Tensor, phase: str) -> Tensor:
-        return torch.stack([message] * self.size)
+    def start_gather(self, message: Tensor, phase: str) -> Exchange:
+        return Exchange(self, phase, 0.0, [], torch.stack([message] * self.size))
 
 
 class Bucket:
@@ -63,11 +64,11 @@ def work(spec: CommHook, shapes: Sequence[tuple[int, ...]], group: dist.ProcessG
     layout = Layout(index=0, parameters=parameters, places=places, min_numel=spec.min_numel, memory=Memory())
     part = layout.part(slice(None))
     codec, wire, counter = spec.codec(), Echo(), itertools.count()
-    pending = part.flat("residual", gradients[0])
+    pending, mean = part.flat("residual", gradients[0]), torch.empty_like(gradients[0])
 
     def reduce() -> None:
         step = next(counter)
         codec.accumulate(pending, gradients[step % GRADIENTS], part)
-        codec.reduce(pending, part, step, wire)
+        codec.reduce(pending, mean, part, step, wire)
 
     return reduce

@@ -18,3 +18,7 @@ def test_what_is_packed_comes_back_as_signs():
 
 def test_the_first_element_is_the_highest_bit():
     assert bits.pack(torch.tensor([True] + [False] * 7)).tolist() == [128]
+
+
+def test_the_sign_of_a_zero_is_its_own():
+    assert bits.negative(torch.tensor([1.0, -1.0, 0.0, -0.0])).tolist() == [False, True, False, True]

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 
 from tests.comm import scenario
-from trainer.comm.onebit import BLOCK, OneBit, decode, encode, message_bytes
+from trainer.comm.onebit import OneBit, Signs
 from trainer.mesh import Mesh
 
 
 def test_a_block_decodes_to_its_mean_magnitude_with_the_signs():
-    rows = torch.tensor([[2.0, -4.0] * (BLOCK // 2)])
-    assert torch.equal(decode(encode(rows), torch.float32), torch.tensor([[3.0, -3.0] * (BLOCK // 2)]))
+    blocks, flat = Signs(), torch.tensor([2.0, -4.0] * 512)
+    message = blocks.encode(flat, torch.empty(blocks.message_bytes(1024), dtype=torch.uint8))
+    assert torch.equal(blocks.decode(message, torch.empty(1024)), torch.tensor([3.0, -3.0] * 512))
+    assert torch.equal(flat, torch.tensor([-1.0, -1.0] * 512))
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_the_bytes_are_those_of_the_closed_form(workers, size):
-    """2 (N - 1) / N / 8 bytes an element plus scales, padded to whole blocks a rank; small tensors by a ring."""
-    reported, _ = workers(size, scenario.bytes_of_a_step, OneBit())[0]
-    buckets = [2, 2, 1]
-    large = sum(2 * (size - 1) * message_bytes(-(-1600 * n // (size * BLOCK)) * BLOCK) for n in buckets)
-    small = sum(4 * (40 * n + 1) for n in buckets)
-    assert reported == pytest.approx(large + 2 * (size - 1) / size * small)
-    assert message_bytes(BLOCK) / BLOCK == 1 / 8 + 4 / BLOCK
+def test_a_zero_has_the_sign_that_it_has():
+    blocks, flat = Signs(), torch.tensor([0.0, -0.0, 3.0, -3.0] * 256)
+    message = blocks.encode(flat, torch.empty(blocks.message_bytes(1024), dtype=torch.uint8))
+    assert torch.equal(blocks.decode(message, torch.empty(1024)), torch.tensor([1.5, -1.5, 1.5, -1.5] * 256))
+    assert torch.equal(flat, torch.tensor([-1.5, 1.5, 1.5, -1.5] * 256))
 
 
 class _Partly(nn.Module):

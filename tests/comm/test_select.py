@@ -12,9 +12,10 @@ from trainer.comm.select import largest
 @pytest.mark.parametrize("start", [0, 5])
 def test_nearly_all_of_the_largest_are_found_in_ascending_order(numel, count, start):
     flat = torch.randn(numel, generator=torch.Generator().manual_seed(numel))
-    indices, real = largest(flat, count, start)
-    found = indices[real]
-    assert len(indices) == count
+    indices, values = largest(flat, count, start)
+    found = indices[values != 0]
+    assert len(indices) == len(values) == count
+    assert torch.equal(values[values != 0], flat[found])
     assert torch.equal(found, found.sort().values)
     assert len(set(found.tolist())) == len(found)
     best = set(flat.abs().topk(count).indices.tolist())
@@ -25,8 +26,9 @@ def test_nearly_all_of_the_largest_are_found_in_ascending_order(numel, count, st
 def test_zeros_are_not_found():
     flat = torch.zeros(1000)
     flat[[3, 500]] = torch.tensor([1.0, -2.0])
-    indices, real = largest(flat, 10, 0)
-    assert indices[real].tolist() == [3, 500]
+    indices, values = largest(flat, 10, 0)
+    assert indices[:2].tolist() == [3, 500]
+    assert values.tolist() == [1.0, -2.0] + [0.0] * 8
 
 
 def test_nothing_is_found_among_zeros_and_values_that_are_no_numbers():
@@ -35,6 +37,6 @@ def test_nothing_is_found_among_zeros_and_values_that_are_no_numbers():
 
 
 def test_equal_values_give_exactly_as_many_as_wanted():
-    indices, real = largest(torch.ones(5000), 50, 0)
-    assert real.all()
+    indices, values = largest(torch.ones(5000), 50, 0)
+    assert values.tolist() == [1.0] * 50
     assert len(set(indices.tolist())) == 50

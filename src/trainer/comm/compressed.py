@@ -34,8 +34,11 @@ class Codec(Protocol):
     def accumulate(self, pending: Tensor, gradient: Tensor, part: Part) -> None:
         """Add this step's gradient to what is pending from earlier steps, in place."""
 
-    def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
-        """The mean over ranks of what they send of `pending`; what this rank does not send stays in `pending`."""
+    def reduce(self, pending: Tensor, mean: Tensor, part: Part, step: int, wire: Wire) -> None:
+        """Write into `mean` the mean over ranks of what they send of `pending`, where the rest of it stays.
+
+        `mean` may be the memory of the gradient that was accumulated: long fresh tensors cost more than arithmetic.
+        """
 
 
 class Plain:
@@ -236,19 +239,19 @@ class Compressor:
     ) -> Tensor:
         """The same without looking at `poison`, which would make the host wait for the GPU."""
         healthy, before = poison.isfinite(), pending.clone()
-        gradient = torch.where(healthy, gradient, 0)
-        mean = self._exchange(pending, gradient, part, step, wire)
+        mean = self._exchange(pending, torch.where(healthy, gradient, 0), part, step, wire)
         pending.copy_(torch.where(healthy, pending, before))
         return mean.add_(poison)
 
     def _exchange(self, pending: Tensor, gradient: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
+        """The mean, in the place of the gradient."""
         self._codec.accumulate(pending, gradient, part)
-        if step % MEASURE_EVERY:
-            return self._codec.reduce(pending, part, step, wire)
-        before = pending.dot(pending)
-        mean = self._codec.reduce(pending, part, step, wire)
-        self._norms[part.layout.index] = before, pending.dot(pending)
-        return mean
+        measured = step % MEASURE_EVERY == 0
+        before = pending.dot(pending) if measured else None
+        self._codec.reduce(pending, gradient, part, step, wire)
+        if before is not None:
+            self._norms[part.layout.index] = before, pending.dot(pending)
+        return gradient
 
 
 def compressed(state: Compressor, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:

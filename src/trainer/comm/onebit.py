@@ -7,12 +7,11 @@ from pydantic import Field
 from torch import Tensor
 
 from trainer.comm import bits, twophase
+from trainer.comm.blocks import Blocks
 from trainer.comm.compressed import Codec, Compressed
 from trainer.comm.layout import Part
-from trainer.comm.tiles import tiles
 from trainer.comm.wire import Wire
 
-BLOCK = 1024
 # Above this contraction ||x - C(x)||^2 / ||x||^2 a sign says next to nothing: embeddings, with their few used rows.
 WORST = 0.9
 
@@ -48,7 +47,7 @@ class _OneBit:
         pending.add_(gradient)
         self._gradient = gradient
 
-    def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
+    def reduce(self, pending: Tensor, mean: Tensor, part: Part, step: int, wire: Wire) -> None:
         """1. Now and then, agree on roles. 2. Average the dense elements. 3. Average the signed ones in two phases."""
         due = (step - self.spec.dense_steps) % self.spec.agree_every == 0
         live = part.flat("live", torch.empty(0, dtype=torch.bool, device=pending.device))
@@ -61,19 +60,17 @@ class _OneBit:
         roles = part.layout.notes[start]
 
         if roles.signed is None:
-            return self._average(pending, wire)
-        mean = torch.zeros_like(pending)
-        signed = pending[roles.signed]
-        if len(signed):
-            mean[roles.signed] = self._average(signed, wire)
-            pending[roles.signed] = signed
+            twophase.average(pending, mean, Signs(), wire)
+            return
+        mean.zero_()
+        if len(roles.signed):
+            signed = pending[roles.signed]
+            its_mean = torch.empty_like(signed)
+            twophase.average(signed, its_mean, Signs(), wire)
+            mean[roles.signed], pending[roles.signed] = its_mean, signed
         if roles.dense is not None:
             mean[roles.dense] = wire.average_(pending[roles.dense], "average of what travels dense")
             pending[roles.dense] = 0
-        return mean
-
-    def _average(self, pending: Tensor, wire: Wire) -> Tensor:
-        return twophase.average(pending, BLOCK, encode, lambda messages: decode(messages, pending.dtype), wire)
 
     def _agree(self, pending: Tensor, part: Part, live: Tensor, flags: Tensor, wire: Wire) -> None:
         """An element is live once any rank's gradient was not zero; a parameter is dense where signs would lose more
@@ -87,36 +84,24 @@ class _OneBit:
             flags[piece] = bad
 
 
-def message_bytes(length: int) -> int:
-    """The bytes of a message of `length` elements, a multiple of BLOCK: one eighth each and four a block."""
-    return length // 8 + 4 * (length // BLOCK)
+class Signs(Blocks):
+    """An element is its sign, which zeros have as well, times the mean magnitude of its block."""
 
+    size, element_bits = 1024, 1
 
-def encode(rows: Tensor) -> Tensor:
-    """Rows (n, length) as messages: packed signs, zero counting as positive, then the fp32 mean magnitude of blocks."""
-    count, length = rows.shape
-    messages = torch.empty(count, message_bytes(length), dtype=torch.uint8, device=rows.device)
-    scales = torch.empty(count, length // BLOCK, device=rows.device)
-    for row, message, its_scales in zip(rows, messages, scales, strict=True):
-        for tile in tiles(length, rows.device):
-            message[tile.start // 8 : tile.stop // 8] = bits.pack(row[tile] >= 0)
-            its_scales[tile.start // BLOCK : tile.stop // BLOCK] = row[tile].abs().view(-1, BLOCK).mean(1)
-    messages[:, length // 8 :] = scales.view(torch.uint8)
-    return messages
+    def scale(self, blocks: Tensor) -> Tensor:
+        return blocks.abs().mean(1, keepdim=True)
 
+    def shrink(self, blocks: Tensor, scales: Tensor, payload: Tensor) -> None:
+        payload.copy_(bits.pack(bits.negative(blocks.view(-1))))
+        blocks.addcmul_(self._minus(payload, blocks), scales)
 
-def decode(messages: Tensor, dtype: torch.dtype) -> Tensor:
-    """The rows that messages stand for, (n, length): in each block its mean magnitude, with the signs."""
-    count = len(messages)
-    length = messages.shape[1] * BLOCK // (BLOCK // 8 + 4)
-    scales = messages[:, length // 8 :].contiguous().view(torch.float32).to(dtype)
-    rows = torch.empty(count, length, dtype=dtype, device=messages.device)
-    for row, message, its_scales in zip(rows, messages, scales, strict=True):
-        for tile in tiles(length, messages.device):
-            signs = bits.signs(message[tile.start // 8 : tile.stop // 8], dtype).view(-1, BLOCK)
-            scale = its_scales[tile.start // BLOCK : tile.stop // BLOCK, None]
-            torch.mul(signs, scale, out=row[tile].view(-1, BLOCK))
-    return rows
+    def grow(self, payload: Tensor, scales: Tensor, blocks: Tensor) -> None:
+        torch.mul(self._minus(payload, blocks), -scales, out=blocks)
+
+    def _minus(self, payload: Tensor, blocks: Tensor) -> Tensor:
+        """+1 where a bit says minus, and -1 elsewhere."""
+        return bits.signs(payload, blocks.dtype).view_as(blocks)
 
 
 def _roles(live: Tensor, flags: Tensor) -> _Roles:

@@ -37,7 +37,7 @@ class _PowerSGD(Plain):
     def __init__(self, rank: int) -> None:
         self.rank = rank
 
-    def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
+    def reduce(self, pending: Tensor, mean: Tensor, part: Part, step: int, wire: Wire) -> None:
         """For each matrix D (n, m): 1. P = D Q, averaged. 2. Orthogonalise P. 3. q = D^T P, averaged to Q. 4. The mean
         is P Q^T, and what this rank has not sent is D - P q^T.
 
@@ -57,7 +57,6 @@ class _PowerSGD(Plain):
         own = [matrix.T @ basis for (_, matrix), basis in zip(thin, left, strict=True)]
         right = _average(own, wire, "average of Q") if own else []
 
-        mean = torch.empty_like(pending)
         dense = iter(first[len(thin) :])
         low = iter(zip(thin, left, own, right, strict=True))
         for (p, flat), out in zip(pairs, mean.split(layout.sizes), strict=True):
@@ -69,7 +68,6 @@ class _PowerSGD(Plain):
             torch.mm(basis, averaged.T, out=_matrix(out, p))
             matrix.addmm_(basis, mine.T, alpha=-1)
             layout.memory.put(p, "factor", averaged)
-        return mean
 
     def _pays(self, parameter: Tensor) -> bool:
         rows = parameter.shape[0] if parameter.dim() > 1 else 1

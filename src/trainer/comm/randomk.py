@@ -28,7 +28,7 @@ class _RandomK(Plain):
     def __init__(self, spec: RandomK) -> None:
         self.spec = spec
 
-    def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
+    def reduce(self, pending: Tensor, mean: Tensor, part: Part, step: int, wire: Wire) -> None:
         """1. One element of each of k equal strata, drawn from (seed, step). 2. All-reduce their values."""
         numel = pending.numel()
         count = max(1, math.ceil(self.spec.ratio * numel))
@@ -38,6 +38,4 @@ class _RandomK(Plain):
         indices = ((strata + drawn) * (numel / count)).long().clamp_(max=numel - 1)
         values = pending[indices]
         pending[indices] = 0
-        mean = torch.zeros_like(pending)
-        mean[indices] = wire.average_(values, "average of random elements")
-        return mean
+        mean.zero_()[indices] = wire.average_(values, "average of random elements")

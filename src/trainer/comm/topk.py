@@ -61,12 +61,11 @@ class _TopK:
             gradient = part.flat("momentum", gradient).mul_(self.spec.momentum).add_(gradient)
         pending.add_(gradient)
 
-    def reduce(self, pending: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
+    def reduce(self, pending: Tensor, mean: Tensor, part: Part, step: int, wire: Wire) -> None:
         """1. Select. 2. All-gather chunk counts, values and indices in one message. 3. Add them up rank by rank."""
         count = max(1, math.ceil(self.ratio(step) * pending.numel()))
-        indices, real = largest(pending, count, start=step)
+        indices, values = largest(pending, count, start=step)
         dtype = torch.float16 if self.spec.values == "fp16" else torch.float32
-        values = torch.where(real, pending[indices], 0)
         if dtype == torch.float16:
             values = values.clamp(-FP16_MOST, FP16_MOST)
         values = values.to(dtype)
@@ -76,10 +75,9 @@ class _TopK:
         if self.spec.momentum:
             # Momentum factor masking: what was just sent shall not push again with an old direction.
             part.flat("momentum", pending).index_fill_(0, indices, 0)
-        mean = torch.zeros_like(pending)
+        mean.zero_()
         for message in messages:
             mean.index_add_(0, *unpack(message, count, pending.numel(), dtype, pending.dtype), alpha=1 / wire.size)
-        return mean
 
     def ratio(self, step: int) -> float:
         """The share of elements that travels in `step`."""
