@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import os
 
-import pytest
 import torch
 
 from tests.comm import scenario
+from trainer.comm.compressed import Compressed
 from trainer.comm.hierarchy import find_hierarchy
 from trainer.comm.int8 import Int8
 from trainer.comm.onebit import OneBit
+from trainer.comm.randomk import RandomK
 from trainer.comm.topk import TopK
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
@@ -23,91 +24,95 @@ def _on_nodes(mesh: Mesh, nodes: list[str]) -> None:
     os.environ["GROUP_RANK"] = nodes[mesh.rank]
 
 
-def _average(mesh: Mesh, nodes: list[str], numel: int) -> tuple[torch.Tensor, float, float]:
+def _averages(mesh: Mesh, nodes: list[str], numels: list[int]) -> list[tuple[torch.Tensor, float, float]]:
+    """Mean, bytes inside the node and bytes between nodes, for vectors of several lengths."""
     _on_nodes(mesh, nodes)
     hierarchy = find_hierarchy(mesh.groups["data"], MINUTE, True)
-    flat = torch.arange(numel, dtype=torch.float64) * (mesh.rank + 1)
-    mean = hierarchy.average(flat, lambda shard, place: hierarchy.between.average_(shard.clone(), "between"))
-    return mean, hierarchy.inside.sent, hierarchy.between.sent
+    inside, between, seen = hierarchy.inside, hierarchy.between, []
+    for numel in numels:
+        inside.sent = between.sent = 0
+        flat = torch.arange(numel, dtype=torch.float64) * (mesh.rank + 1)
+        mean = hierarchy.average(flat, lambda shard, place: between.average_(shard.clone(), "between"))
+        seen.append((mean, inside.sent, between.sent))
+    return seen
 
 
-@pytest.mark.parametrize("numel", [12, 13, 3])
-def test_without_compression_it_is_the_mean_in_fewer_bytes_between_nodes(workers, numel):
-    for mean, inside, between in workers(4, _average, list("0011"), numel):
-        torch.testing.assert_close(mean, torch.arange(numel, dtype=torch.float64) * 2.5)
-        shard = -(-numel // 2) * 8
-        assert inside == 2 * 0.5 * 2 * shard  # half of the padded gradient out, and a shard to the neighbour
-        assert between <= shard  # 2 (M - 1) / M n / L
+def test_without_compression_it_is_the_mean_in_fewer_bytes_between_nodes(workers):
+    numels = [12, 13, 3]
+    for rank in workers(4, _averages, list("0011"), numels):
+        for numel, (mean, inside, between) in zip(numels, rank, strict=True):
+            torch.testing.assert_close(mean, torch.arange(numel, dtype=torch.float64) * 2.5)
+            shard = -(-numel // 2) * 8
+            assert inside == 2 * 0.5 * 2 * shard  # half of the padded gradient out, and a shard to the neighbour
+            assert between <= shard  # 2 (M - 1) / M n / L
 
 
-def _kind(mesh: Mesh, nodes: list[str], wanted: bool | str) -> str:
-    _on_nodes(mesh, nodes)
-    try:
-        hierarchy = find_hierarchy(mesh.groups["data"], MINUTE, wanted)
-    except ConfigError as error:
-        return str(error)
-    return "none" if hierarchy is None else f"{hierarchy.inside.size}x{hierarchy.between.size}"
+def _kinds(mesh: Mesh, layouts: list[tuple[str, bool | str]]) -> list[str]:
+    """The hierarchy of each layout, whose letters are the nodes of the ranks, as ranks a node x nodes."""
+    found = []
+    for nodes, wanted in layouts:
+        _on_nodes(mesh, list(nodes))
+        try:
+            hierarchy = find_hierarchy(mesh.groups["data"], MINUTE, wanted)
+            found.append("none" if hierarchy is None else f"{hierarchy.inside.size}x{hierarchy.between.size}")
+        except ConfigError as error:
+            found.append(str(error))
+    return found
 
 
-def test_auto_wants_two_levels(workers):
-    assert workers(4, _kind, list("0011"), "auto") == ["2x2"] * 4
-    assert workers(2, _kind, list("01"), "auto") == ["none"] * 2
-    assert workers(2, _kind, list("00"), "auto") == ["none"] * 2
-    assert workers(3, _kind, list("001"), "auto") == ["none"] * 3
+def test_auto_wants_two_levels_and_equally_many_ranks_on_each_node(workers):
+    kinds = {
+        ("0011", "auto"): "2x2",
+        ("0123", "auto"): "none",
+        ("0000", "auto"): "none",
+        ("0001", "auto"): "none",
+        ("0123", True): "1x4",
+        ("0000", True): "4x1",
+        ("0001", True): "comm.hierarchical: the nodes hold [1, 3] ranks of the data axis; start equally many on each,"
+        " or set comm.hierarchical=false",
+    }
+    assert workers(4, _kinds, list(kinds)) == [list(kinds.values())] * 4
 
 
-def test_nodes_with_different_numbers_of_ranks_are_refused(workers):
-    assert (
-        workers(3, _kind, list("001"), True)
-        == [
-            "comm.hierarchical: the nodes hold [1, 2] ranks of the data axis; start equally many on each, or set"
-            " comm.hierarchical=false"
-        ]
-        * 3
-    )
+HOOKS = {
+    "topk": TopK(ratio=0.05, hierarchical=True),
+    "int8": Int8(hierarchical=True),
+    "onebit": OneBit(hierarchical=True, agree_every=2),
+    "randomk": RandomK(ratio=0.05, hierarchical=True),
+}
 
 
-def _mass(mesh: Mesh, spec: TopK):
+def _two_levels(mesh: Mesh, specs: dict[str, Compressed]) -> dict[str, tuple[list, list[torch.Tensor]]]:
+    """What `mass` sees of every hook, and weights after some steps."""
     _on_nodes(mesh, list("0011"))
-    return scenario.mass(mesh, spec, 5, torch.float64)
+    return {
+        name: (scenario.mass(mesh, spec, 5), scenario.weights_after(mesh, spec, 50)) for name, spec in specs.items()
+    }
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [TopK(ratio=0.05, hierarchical=True), Int8(hierarchical=True), OneBit(hierarchical=True, agree_every=2)],
-    ids=["topk", "int8", "onebit"],
-)
-def test_no_gradient_is_lost(workers, spec):
+def test_no_gradient_is_lost_and_replicas_stay_bitwise_equal(workers):
     """A rank's residual is of its node's mean, so M times the result and the residuals make the nodes' sums."""
-    ranks = workers(4, _mass, spec)
-    for step in zip(*ranks, strict=True):
-        for name in step[0]:
-            own, before, after, result = (
-                torch.stack(parts) for parts in zip(*(rank[name] for rank in step), strict=True)
-            )
-            nodes = own.view(2, 2, *own.shape[1:]).mean(1).sum(0)
-            torch.testing.assert_close(nodes + before.sum(0), 2 * result[0] + after.sum(0), atol=1e-10, rtol=1e-12)
+    ranks = workers(4, _two_levels, HOOKS)
+    for hook in HOOKS:
+        masses, weights = zip(*(rank[hook] for rank in ranks), strict=True)
+        for step in zip(*masses, strict=True):
+            for name in step[0]:
+                own, before, after, result = (torch.stack(p) for p in zip(*(rank[name] for rank in step), strict=True))
+                nodes = own.view(2, 2, *own.shape[1:]).mean(1).sum(0)
+                torch.testing.assert_close(nodes + before.sum(0), 2 * result[0] + after.sum(0), atol=1e-10, rtol=1e-12)
+                # Also in the first step that compresses, which is not a run's first.
+                assert result[0].any(), f"{hook}, {name}"
+        assert all(torch.equal(a, b) for rank in weights[1:] for a, b in zip(rank, weights[0], strict=True)), hook
 
 
-def _weights(mesh: Mesh, spec: TopK):
+def _flat_and_two_levels(mesh: Mesh) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     _on_nodes(mesh, list("0011"))
-    return scenario.weights_after(mesh, spec, 50)
+    flat, deep = TopK(ratio=1.0), TopK(ratio=1.0, hierarchical=True)
+    return scenario.weights_after(mesh, flat, 10), scenario.weights_after(mesh, deep, 10)
 
 
-def test_replicas_stay_bitwise_equal(workers):
-    ranks = workers(4, _weights, TopK(ratio=0.05, hierarchical=True))
-    assert all(torch.equal(a, b) for rank in ranks[1:] for a, b in zip(rank, ranks[0], strict=True))
-
-
-def _first_compressed_step(mesh: Mesh, spec: OneBit) -> bool:
-    _on_nodes(mesh, list("0011"))
-    module = scenario.net()
-    ddp, _ = scenario.wrap(module, mesh, spec)
-    for step in range(2):
-        module.zero_grad()
-        scenario.backward(ddp, mesh, step)
-    return all(bool(p.grad.any()) for p in module.parameters())
-
-
-def test_onebit_agrees_in_the_first_step_that_compresses(workers):
-    assert all(workers(4, _first_compressed_step, OneBit(hierarchical=True)))
+def test_where_everything_travels_two_levels_lead_to_the_weights_of_one(workers):
+    for flat, deep in workers(4, _flat_and_two_levels):
+        for one, two in zip(flat, deep, strict=True):
+            # The same sums in another order.
+            torch.testing.assert_close(one, two, atol=1e-6, rtol=1e-5)

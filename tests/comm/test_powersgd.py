@@ -27,13 +27,6 @@ def test_a_gradient_of_no_higher_rank_is_exact(workers):
     assert max(workers(3, _low_rank, PowerSGD(rank=2))) < 1e-12
 
 
-@pytest.mark.parametrize("size", [2, 4])
-def test_the_bytes_are_those_of_the_closed_form(workers, size):
-    """2 (N - 1) / N 4 r (n + m) a matrix."""
-    reported, _ = workers(size, scenario.bytes_of_a_step, PowerSGD(rank=2))[0]
-    assert reported == pytest.approx(2 * (size - 1) / size * 4 * (5 * 2 * (40 + 40) + 40 * 5 + 3))
-
-
 def _residual_norms(mesh: Mesh, steps: int) -> list[float]:
     """Gradients that differ between ranks in the same way for ever, around a mean that is alike."""
     module = nn.Linear(32, 32, bias=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from tests.comm import scenario
@@ -11,7 +10,7 @@ from trainer.mesh import Mesh
 
 
 def _support(mesh: Mesh, spec: RandomK) -> list[torch.Tensor]:
-    steps = scenario.mass(mesh, spec, 3, torch.float32)
+    steps = scenario.mass(mesh, spec, 3)
     return [torch.cat([result.flatten() != 0 for *_, result in step.values()]) for step in steps]
 
 
@@ -19,10 +18,3 @@ def test_each_step_sends_other_elements_k_of_them(workers):
     supports = workers(2, _support, RandomK(ratio=0.05))[0]
     assert [int(support.sum()) for support in supports] == [400, 400, 400]
     assert not torch.equal(supports[1], supports[2])
-
-
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_the_bytes_are_those_of_the_closed_form(workers, size):
-    """2 (N - 1) / N 4 k: a ring over the values alone."""
-    reported, _ = workers(size, scenario.bytes_of_a_step, RandomK(ratio=0.05))[0]
-    assert reported == pytest.approx(2 * (size - 1) / size * 4 * (0.05 * 1600 * 5 + 40 * 5 + 3))
