@@ -246,3 +246,15 @@ def test_what_ends_between_two_steps_is_in_neither_of_the_later_ones(meter: Mete
     with step(meter, clock, 12, 20):
         pass
     assert [past.sums["comm"] for past in meter.read()] == [2, 0]
+
+
+def test_what_begins_between_two_steps_is_in_the_later_one_with_its_bytes(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 10):
+        pass
+    work(meter, clock, "comm", 11, 14, 64.0)
+    work(meter, clock, "comm", 11, 12, 32.0)
+    with step(meter, clock, 12, 20):
+        pass
+    first, second = meter.read()
+    assert (first.sums["comm"], first.sums["bytes"]) == (0, 0)
+    assert (second.sums["comm"], second.sums["bytes"]) == (2, 96)

@@ -31,8 +31,6 @@ class Ablation:
         if done % self.every:
             return
         clock = self.meter.clock
-        # What is measured between two steps is dropped.
-        self.meter.begin_step()
         with _put_back(self.executor.module, self.device):
             start = clock.mark()
             self.executor.forward_backward(inputs, targets, reduce=False)

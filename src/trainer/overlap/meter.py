@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from trainer.overlap.clock import Clock
 from trainer.overlap.interval import Interval, length, subtract
 
+# Lanes of threads that work on between two steps.
+BACKGROUND = ("comm", "exchange", "optimizer")
 COMPUTE = ("forward", "backward", "optimizer")
 # The quantities of a step that add up, so that means over steps and ranks are sums: seconds, and bytes at the end.
 SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", "bytes")
@@ -103,12 +105,14 @@ class Meter:
         return self._open.number
 
     def begin_step(self) -> None:
-        """Start afresh; what was measured since the last `end_step` is dropped."""
-        self._open = _Step(self._open.number + 1, self.clock.mark())
+        """What other threads began since the last `end_step` is part of this step; all else is dropped."""
+        between = [span for span in self._open.spans if span.lane in BACKGROUND]
+        self._open = _Step(self._open.number + 1, self.clock.mark(), spans=between)
 
     def end_step(self) -> None:
         self._open.end = self.clock.mark()
         self._closed.append(self._open)
+        self._open = _Step(self._open.number, self._open.end)
 
     @contextlib.contextmanager
     def span(self, lane: str, name: str = "") -> Iterator[Span]:
@@ -157,16 +161,17 @@ class Meter:
         spans = self._left_over(step)
         buckets = []
         for span in step.spans:
-            start, end = at(span.start), at(span.end)
+            # What began between two steps counts from the step's start, and all of its bytes do.
+            start, end = max(0.0, at(span.start)), max(0.0, at(span.end))
             if span.lane == "backward" and ready is not None and start < ready < end:
                 spans.append(PastSpan("wait", "gradients", ready, end, 0.0, 0.0))
                 end = ready
             spans.append(PastSpan(span.lane, span.name, start, end, span.size, span.bytes))
             if span.lane == "comm":
-                buckets.append(PastBucket(span.number, start, end))
+                buckets.append(PastBucket(span.number, at(span.start), end))
         duration = at(step.end)
         self._before = step.start, [span for span in spans if span.end > duration]
-        spans = [span._replace(end=min(span.end, duration)) for span in spans if span.start < duration]
+        spans = [span._replace(end=min(span.end, duration)) for span in spans]
         return PastStep(step.number, self.clock.moment(step.start), _sums(duration, spans), spans, buckets)
 
     def _left_over(self, step: _Step) -> list[PastSpan]:
