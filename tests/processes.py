@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TRAIN = str(ROOT / "train.py")
 # A model so small that starting the processes is nearly all of the time.
-SMALL = ("experiment=smoke", "logger=[console,jsonl]")
+SMALL = ("experiment=smoke", "logger=[console,jsonl]", "log.report=false")
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ REFUSED = {
     "batch.size=1": "batch.size: 1 does not divide by 2 data ranks x 1 micro-batches; use 2",
     "batch.microbatches=3": "batch.size: 64 does not divide by 2 data ranks x 3 micro-batches; use 60 or 66",
     "batch.size=5000": "batch.size: 5000 samples a step, but data has only 1437 to train on; use fewer",
-    "parallel=none comm=topk": "comm: TopK has nothing to send, since there is one replica of the model; use"
+    "parallel=none comm=topk": "comm: there is nothing to send, since there is one replica of the model; use"
     " comm=allreduce, or more processes with launch.processes=2",
     "model=custom model.factory=tests.test_config:sparse": "model.factory: tests.test_config:sparse returned a module"
     " with sparse gradients, which no hook reduces; build its embeddings with sparse=False",

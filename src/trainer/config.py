@@ -13,8 +13,8 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from trainer import compatibility
 from trainer import place as places
-from trainer.comm.allreduce import AllReduce
 from trainer.comm.base import CommHook
 from trainer.data.base import Data
 from trainer.logger.base import Logger
@@ -28,16 +28,17 @@ from trainer.schedule.base import Schedule
 from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
 from trainer.sync.base import Sync
 
-# In the order in which they are checked: the schedule and the model ask the data, so it comes before them.
+# In the order in which they are checked: the schedule and the model ask the data, so it comes before them; the rule may
+# ask the model.
 GROUPS: dict[str, type[Component]] = {
     "parallel": Parallel,
     "comm": CommHook,
-    "sync": Sync,
     "nccl": Nccl,
     "optimizer": Optimizer,
     "data": Data,
     "schedule": Schedule,
     "model": Model,
+    "sync": Sync,
     "profile": Profile,
 }
 NODES: dict[str, type[Spec]] = {
@@ -86,6 +87,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     run = validate(Run, values)
     for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
         component.check(run)
+    compatibility.check(run)
     _check(run)
     resume = None
     if run.checkpoint.resume is not None:
@@ -127,11 +129,6 @@ def _check(run: Run) -> None:
         raise ConfigError(
             f"batch.size: {run.batch.size} does not divide by {run.data_size} data ranks x {run.batch.microbatches}"
             f" micro-batches; use {near}"
-        )
-    if run.data_size == 1 and not isinstance(run.comm, AllReduce):
-        raise ConfigError(
-            f"comm: {type(run.comm).__name__} has nothing to send, since there is one replica of the model; use"
-            " comm=allreduce, or more processes with launch.processes=2"
         )
     if run.data.count() < run.batch.size:
         raise ConfigError(

@@ -57,6 +57,8 @@ class Checkpoint(Spec):
 class Log(Spec):
     every: Count = 10
     """the number of steps between lines of metrics"""
+    report: bool = True
+    """whether to write report.html at the end of the run, and give its timeline to the loggers"""
 
 
 class Launch(Spec):

@@ -23,6 +23,9 @@ ROWS = {
     "  optimizer": ("speed/optimizer_ms", "{:.1f} ms"),
     "communication": ("overlap/comm_ms", "{:.1f} ms"),
     "hidden": ("overlap/hidden_ratio", "{:.0%}"),
+    "  waiting for slower ranks": ("overlap/wait_for_peers_ms", "{:.1f} ms"),
+    "  slowing computation": ("overlap/slowdown", "{:.2f} x"),
+    "  exposed, by steps without": ("overlap/ablation_exposed_ms", "{:.1f} ms"),
     "  encoding and decoding": ("comm/encode_ms", "{:.1f} ms"),
     "compression": ("comm/compression_ratio", "{:.1f} x"),
     "memory of residuals": ("comm/residual_mb", "{:,.1f} MiB a rank"),
@@ -30,8 +33,11 @@ ROWS = {
 }
 
 
-def print_summary(run: Run, done: int, total: int, history: list[Metrics]) -> None:
-    """Print results as they ended, and times as the median of what was logged, without the first, which warms up."""
+def print_summary(run: Run, done: int, total: int, history: list[Metrics], lines: list[str]) -> None:
+    """Print results as they ended, and times as the median of what was logged, without the first, which warms up.
+
+    `lines` are what else there is to say.
+    """
     table = Table(title=f"{run.name}: {done} of {total} steps", show_header=False, title_justify="left")
     for label, (key, form) in ROWS.items():
         values = [metrics[key] for metrics in history if key in metrics]
@@ -41,4 +47,4 @@ def print_summary(run: Run, done: int, total: int, history: list[Metrics]) -> No
         table.add_row(label, form.format(values[-1] if final else statistics.median(values[1:] or values)))
     console = Console(soft_wrap=True)
     console.print(table)
-    print(f"run folder: {run.folder}", flush=True)
+    print(*lines, f"run folder: {run.folder}", sep="\n", flush=True)

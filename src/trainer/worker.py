@@ -14,6 +14,7 @@ from torch.distributed.elastic.multiprocessing.errors import record
 from trainer import meeting
 from trainer.assemble import assemble
 from trainer.comm.courier import CourierError
+from trainer.conclusion import conclude
 from trainer.control import Control
 from trainer.errors import Diverged, LostPeer
 from trainer.loop import steps
@@ -68,12 +69,13 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
     try:
         for _ in steps(job, batches):
             pass
+        lines = conclude(run.folder, run.log.report, job.writers) if mesh.rank == 0 else []
     finally:
         for writer in job.writers:
             writer.close()
     job.close()
     if mesh.rank == 0:
-        print_summary(run, job.done, job.total, job.history)
+        print_summary(run, job.done, job.total, job.history, lines)
     return job.done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
@@ -12,7 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
+from trainer.logger.base import Picture
 from trainer.logger.wandb import Wandb
 from trainer.logger.wandb_process import has_key
 
@@ -100,6 +103,20 @@ def test_without_a_key_the_run_is_kept_on_disk_and_one_line_says_what_to_do_with
     content = b"".join(path.read_bytes() for path in kept.glob("run-*.wandb"))
     for entry in (b"train/loss", b"0.05", b"eval/accuracy", b"0.8125", b'"lr":0.125'):
         assert entry in content
+
+
+def test_a_picture_and_its_numbers_are_kept_with_the_run(tmp_path: Path, folder: Path, build):
+    image = tmp_path / "timeline.png"
+    Image.new("RGB", (4, 4), "red").save(image)
+    writer = build(PATIENT)
+    write_some(writer)
+    writer.draw(Picture("timeline", image, ["rank", "lane"], [[0, "forward"], [1, "backward"]]))
+    writer.close()
+    (kept,) = (folder / "wandb").glob("offline-run-*")
+    (media,) = (kept / "files" / "media" / "images").glob("timeline*.png")
+    assert media.read_bytes() == image.read_bytes()
+    (table,) = (kept / "files" / "media" / "table").glob("timeline_table*.json")
+    assert json.loads(table.read_text())["data"] == [[0, "forward"], [1, "backward"]]
 
 
 @pytest.mark.parametrize("source", ["environment", "netrc"])

@@ -16,7 +16,6 @@ from trainer.comm.onebit import OneBit
 from trainer.comm.powersgd import PowerSGD
 from trainer.comm.topk import TopK
 from trainer.mesh import Mesh
-from trainer.spec import ConfigError
 from trainer.sync.next_forward import NextForward
 from trainer.sync.strict import Strict
 
@@ -187,16 +186,3 @@ def _jittered(mesh: Mesh) -> list[float]:
 def test_ranks_of_different_pace_neither_hang_nor_drift(workers):
     one, *others = workers(3, _jittered)
     assert all(other == one for other in others)
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("parallel.data.find_unused_parameters=true", "parallel.data.find_unused_parameters: sync=next_forward sends"),
-        ("compile=true", "compile: a compiled model cannot wait between its layers"),
-    ],
-)
-def test_what_cannot_wait_is_refused(make_run, override, message):
-    with pytest.raises(ConfigError) as caught:
-        make_run("sync=next_forward", override)
-    assert str(caught.value).startswith(message)

@@ -83,8 +83,3 @@ def test_the_norm_of_the_step_before_clips_nothing_it_should_not_and_nearly_what
     assert moved < 0.02
     other = results[1]["clipped"][1]
     assert all(torch.equal(other[key], value) for key, value in partitioned.items() if key not in scenario.OWN)
-
-
-def test_what_may_have_no_gradient_is_refused(make_run):
-    with pytest.raises(Exception, match="find_unused_parameters: which parameters are without a gradient"):
-        make_run("sync=partitioned", "parallel.data.find_unused_parameters=true")

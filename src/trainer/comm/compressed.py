@@ -4,7 +4,7 @@ import datetime
 import logging
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 import torch.distributed as dist
@@ -17,10 +17,6 @@ from trainer.comm.courier import Courier
 from trainer.comm.hierarchy import Hierarchy, find_hierarchy
 from trainer.comm.layout import Layout, Memory, Part
 from trainer.comm.wire import Observer, Wire, unobserved
-from trainer.spec import ConfigError
-
-if TYPE_CHECKING:
-    from trainer.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -68,13 +64,6 @@ class Compressed(CommHook):
         compression begins when DDP has cut its buckets for good, after its first step.
         """
         return max(self.warmup_steps, 1 if self.hierarchical else 0)
-
-    def check(self, run: "Run") -> None:
-        if run.precision == "fp16" and self.error_feedback:
-            raise ConfigError(
-                "comm.error_feedback: fp16 changes its loss scale, and what is pending would keep the old one; use"
-                " precision=bf16, or comm.error_feedback=false"
-            )
 
     def codec(self) -> Codec:
         """A codec of its own for one model."""

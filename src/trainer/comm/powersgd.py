@@ -22,7 +22,6 @@ class PowerSGD(Compressed):
     """the rank of the approximation"""
 
     def check(self, run: "Run") -> None:
-        super().check(run)
         if self.hierarchical:
             raise ConfigError(
                 "comm.hierarchical: powersgd needs whole matrices, and a node's ranks would hold slices of them; set"

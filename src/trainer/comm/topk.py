@@ -37,7 +37,6 @@ class TopK(Compressed):
     """the momentum that is applied before selection (DGC's momentum correction), instead of the optimizer's"""
 
     def check(self, run: "Run") -> None:
-        super().check(run)
         options = getattr(run.optimizer, "options", {})
         theirs = getattr(run.optimizer, "momentum", 0.0) or options.get("momentum", 0.0)
         if self.momentum and theirs:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trainer.spec import Component
 
 Metrics = dict[str, float]
+
+
+class Picture(NamedTuple):
+    name: str
+    path: Path
+    """a PNG"""
+    columns: list[str]
+    rows: list[list[Any]]
 
 
 class Writer(Protocol):
@@ -15,6 +23,9 @@ class Writer(Protocol):
 
     def write(self, step: int, metrics: Metrics) -> None:
         """Metrics, under the names of docs/metrics.md, after `step` steps."""
+
+    def draw(self, picture: Picture) -> None:
+        """A picture of the run, and the numbers in it; a logger that has no place for it leaves it."""
 
     def close(self) -> None:
         """Nothing more will come."""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console as Screen
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from trainer.logger.base import Logger, Metrics, Writer
+from trainer.logger.base import Logger, Metrics, Picture, Writer
 
 # The short names a person reads, in order, with the format of the value.
 SHOWN = {
@@ -56,6 +56,9 @@ class _Live:
         else:
             self._progress.console.print(f"step {step}  {_words(metrics)}", highlight=False)
 
+    def draw(self, picture: Picture) -> None:
+        """A terminal has no place for it."""
+
     def close(self) -> None:
         self._progress.stop()
 
@@ -72,6 +75,9 @@ class _Plain:
             left = (time.monotonic() - self._began) / (step - self.first_step) * (self.total_steps - step)
             line += f"  left {int(left) // 60}:{int(left) % 60:02d}"
         print(line, flush=True)
+
+    def draw(self, picture: Picture) -> None:
+        """A terminal has no place for it."""
 
     def close(self) -> None:
         """Lines need no end."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.json_lines import JsonLines
-from trainer.logger.base import Logger, Metrics, Writer
+from trainer.logger.base import Logger, Metrics, Picture, Writer
 
 
 class Jsonl(Logger):
@@ -22,6 +22,9 @@ class _Jsonl:
 
     def write(self, step: int, metrics: Metrics) -> None:
         self._lines.write({"step": step, **metrics})
+
+    def draw(self, picture: Picture) -> None:
+        """It has a file of its own already."""
 
     def close(self) -> None:
         self._lines.close()

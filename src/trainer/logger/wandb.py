@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainer.logger.base import Logger, Metrics, Writer
+from trainer.logger.base import Logger, Metrics, Picture, Writer
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +76,9 @@ class _Tracker:
 
     def write(self, step: int, metrics: Metrics) -> None:
         self._lines.put(json.dumps({"step": step, "metrics": metrics}))
+
+    def draw(self, picture: Picture) -> None:
+        self._lines.put(json.dumps({"picture": picture._asdict() | {"path": str(picture.path)}}))
 
     def close(self) -> None:
         self._lines.put(None)

@@ -50,7 +50,12 @@ def send(
     _tell(told, say)
     for line in stream:
         entry = json.loads(line)
-        run.log(entry["metrics"], step=entry["step"])
+        if "picture" in entry:
+            picture = entry["picture"]
+            table = wandb.Table(columns=picture["columns"], data=picture["rows"])
+            run.log({picture["name"]: wandb.Image(picture["path"]), f"{picture['name']}_table": table})
+        else:
+            run.log(entry["metrics"], step=entry["step"])
     run.finish()
 
 

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -102,7 +102,14 @@ class Synchroniser:
 
 
 class Sync(Component):
-    """A rule for when parameters are updated."""
+    """A rule for when parameters are updated. What it says of itself decides what it may be combined with."""
+
+    early: ClassVar[bool] = False
+    """whether it updates some parameters before the gradients of all are there"""
+    late: ClassVar[bool] = False
+    """whether it applies a gradient after the loss scale may have changed"""
+    lazy: ClassVar[bool] = False
+    """whether it waits between the layers of a forward pass"""
 
     def attach(self, replica: Replica) -> Synchroniser:
         """Put the rule to work."""

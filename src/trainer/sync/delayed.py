@@ -4,7 +4,7 @@
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -26,6 +26,8 @@ class Delayed(Sync):
     without, and momentum tightens that further. Evaluation and checkpoints see the weights as they are; the gradients
     under way are in the checkpoint, and are applied after the last step of all.
     """
+
+    late: ClassVar[bool] = True
 
     steps: Annotated[int, Field(ge=1)] = 1
     """the number of steps between computing a gradient and applying it"""

@@ -5,14 +5,13 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor, nn
 
-from trainer.spec import ConfigError
 from trainer.sync.base import Replica, Sync, Synchroniser
 from trainer.sync.buffers import SharedBuffers
 from trainer.sync.by_priority import Load, PriorityCourier
@@ -20,9 +19,6 @@ from trainer.sync.chunks import MIB, Chunk, Chunks
 from trainer.sync.readers import Readers
 from trainer.sync.roads import Roads
 from trainer.sync.updates import Updates
-
-if TYPE_CHECKING:
-    from trainer.run import Run
 
 
 class NextForward(Sync):
@@ -33,20 +29,11 @@ class NextForward(Sync):
     average is there, and a module's forward pass waits for the parameters it reads.
     """
 
+    early: ClassVar[bool] = True
+    lazy: ClassVar[bool] = True
+
     chunk_mb: Annotated[float, Field(gt=0)] = 4.0
     """the MiB of gradient that travel together; large parameters are cut, small ones share a chunk"""
-
-    def check(self, run: "Run") -> None:
-        if run.parallel.data.find_unused_parameters:
-            raise ConfigError(
-                "parallel.data.find_unused_parameters: sync=next_forward sends a chunk when all of its gradients are"
-                " there, and would wait for those that never come; use sync=strict"
-            )
-        if run.compile:
-            raise ConfigError(
-                "compile: a compiled model cannot wait between its layers, as sync=next_forward does; use sync=strict"
-                " or compile=false"
-            )
 
     def attach(self, replica: Replica) -> Synchroniser:
         if dist.get_world_size(replica.group) == 1 or not any(p.requires_grad for p in replica.model.parameters()):

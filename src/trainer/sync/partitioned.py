@@ -4,19 +4,15 @@
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trainer.spec import ConfigError
 from trainer.sync.base import Replica, Sync, Synchroniser
 from trainer.sync.partial import PartialOptimizer
 from trainer.sync.previous_norm import PreviousNorm
-
-if TYPE_CHECKING:
-    from trainer.run import Run
 
 
 class Partitioned(Sync):
@@ -26,15 +22,10 @@ class Partitioned(Sync):
     weights any more. The optimizer must treat every parameter by itself, as torch's do.
     """
 
+    early: ClassVar[bool] = True
+
     partition: Literal["bucket", "layer"] = "bucket"
     """what is updated at once: the parameters of a bucket, or those of a layer when the last of them has arrived"""
-
-    def check(self, run: "Run") -> None:
-        if run.parallel.data.find_unused_parameters:
-            raise ConfigError(
-                "parallel.data.find_unused_parameters: which parameters are without a gradient is known at the end of"
-                " the backward pass only, and sync=partitioned updates before; use sync=strict"
-            )
 
     def attach(self, replica: Replica) -> Synchroniser:
         return _Partitioned(replica, self.partition)

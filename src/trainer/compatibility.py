@@ -1,0 +1,139 @@
+"""What cannot be combined, and why: one table, checked before a process starts.
+
+`python -m trainer.compatibility > docs/compatibility.md` writes it for readers. What is not in it works together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from trainer.run import Run
+from trainer.spec import ConfigError
+
+
+class Feature(NamedTuple):
+    """Something a run may have."""
+
+    name: str
+    present: Callable[[Run], bool]
+
+
+class Row(NamedTuple):
+    """Two features of which a run may have only one."""
+
+    one: Feature
+    other: Feature
+    where: str
+    """the option to change"""
+    why: str
+    instead: str
+
+    def error(self) -> ConfigError:
+        return ConfigError(f"{self.where}: {self.why}; {self.instead}")
+
+
+FP16 = Feature("`precision=fp16`", lambda run: run.precision == "fp16")
+COMPILE = Feature("`compile=true`", lambda run: run.compile)
+UNUSED = Feature("`parallel.data.find_unused_parameters=true`", lambda run: run.parallel.data.find_unused_parameters)
+CLIP = Feature("`clip.max_norm`", lambda run: run.clip.max_norm is not None and run.clip.mode == "global_norm")
+NO_NORM = Feature("no `clip.max_norm`", lambda run: run.clip.max_norm is None)
+PREVIOUS_NORM = Feature("`clip.mode=previous_norm`", lambda run: run.clip.mode == "previous_norm")
+FEEDBACK = Feature("a hook with `comm.error_feedback=true`", lambda run: getattr(run.comm, "error_feedback", False))
+HOOK = Feature("any `comm` but allreduce", lambda run: type(run.comm).__name__ != "AllReduce")
+ALONE = Feature("one replica of the model", lambda run: run.data_size == 1)
+EARLY = Feature("`sync=partitioned` or `next_forward`", lambda run: run.sync.early)
+ON_TIME = Feature("any other `sync`", lambda run: not run.sync.early)
+LAZY = Feature("`sync=next_forward`", lambda run: run.sync.lazy)
+LATE = Feature("`sync=delayed`", lambda run: run.sync.late)
+
+TABLE = (
+    Row(
+        HOOK,
+        ALONE,
+        "comm",
+        "there is nothing to send, since there is one replica of the model",
+        "use comm=allreduce, or more processes with launch.processes=2",
+    ),
+    Row(
+        FEEDBACK,
+        FP16,
+        "comm.error_feedback",
+        "fp16 changes its loss scale, and what is pending would keep the old one",
+        "use precision=bf16, or comm.error_feedback=false",
+    ),
+    Row(
+        EARLY,
+        FP16,
+        "precision",
+        "whether fp16's gradients overflowed is known when all are there, and this sync rule updates before",
+        "use precision=bf16, or sync=strict",
+    ),
+    Row(
+        EARLY,
+        CLIP,
+        "clip.mode",
+        "the norm of the gradient is known when all of it is there, and this sync rule updates before",
+        "use clip.mode=previous_norm, which clips by the norm of the step before, or sync=strict",
+    ),
+    Row(
+        EARLY,
+        UNUSED,
+        "parallel.data.find_unused_parameters",
+        "which parameters have no gradient is known at the end of the backward pass, and this sync rule updates before",
+        "use sync=strict",
+    ),
+    Row(
+        LAZY,
+        COMPILE,
+        "compile",
+        "a compiled model cannot wait between its layers, as this sync rule does",
+        "use compile=false, or sync=strict",
+    ),
+    Row(
+        LATE,
+        FP16,
+        "precision",
+        "fp16 changes its loss scale, and a delayed gradient would keep the old one",
+        "use precision=bf16, or sync=strict",
+    ),
+    Row(
+        PREVIOUS_NORM,
+        ON_TIME,
+        "clip.mode",
+        "the norm of the step before is for rules that update before the gradient's own is known",
+        "use clip.mode=global_norm",
+    ),
+    Row(
+        PREVIOUS_NORM,
+        NO_NORM,
+        "clip.mode",
+        "there is no norm to clip to",
+        "set clip.max_norm=<norm>, or leave clip.mode=global_norm",
+    ),
+)
+
+
+def check(run: Run) -> None:
+    """Raise ConfigError for the first row whose two features `run` has."""
+    for row in TABLE:
+        if row.one.present(run) and row.other.present(run):
+            raise row.error()
+
+
+def markdown() -> str:
+    lines = [
+        "# What cannot be combined",
+        "",
+        "Everything that is not listed here works together. What is listed is refused before a process starts.",
+        "Written by `python -m trainer.compatibility`.",
+        "",
+        "| | with | is refused, since | instead |",
+        "|---|---|---|---|",
+        *(f"| {row.one.name} | {row.other.name} | {row.why} | {row.instead} |" for row in TABLE),
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(markdown())
