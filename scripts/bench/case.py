@@ -37,6 +37,8 @@ class Case:
     rounds: int = 8
     steps: int = 4
     """steps of a turn"""
+    lead: int = 0
+    """steps before them that do not count"""
     warmup: int = 3
     """steps of each variant before the first round: DDP cuts its buckets anew after its first"""
     quick: bool = True

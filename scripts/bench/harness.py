@@ -15,6 +15,9 @@ class Stepper(Protocol):
 
     def step(self) -> None: ...
 
+    def settle(self) -> None:
+        """Finish what the last step has left to do beside the next one."""
+
     def close(self) -> None: ...
 
 
@@ -27,28 +30,41 @@ class Bare:
     def step(self) -> None:
         self._step()
 
+    def settle(self) -> None:
+        """A step leaves nothing to do."""
+
     def close(self) -> None:
         """Nothing is open."""
 
 
 def interleave(
-    steppers: Mapping[str, Stepper], rounds: int, steps: int, group: dist.ProcessGroup, device: torch.device
+    steppers: Mapping[str, Stepper],
+    rounds: int,
+    steps: int,
+    lead: int,
+    group: dist.ProcessGroup,
+    device: torch.device,
 ) -> dict[str, list[float]]:
     """Seconds a step of each variant in each round, A B C A B C …; the slowest rank's, the same on all ranks.
 
-    A turn is `steps` steps; before it all ranks meet on `group`, which no variant may use. Nothing waits for the device
-    between the steps of a turn.
+    A turn is `steps` steps after `lead` others that do not count: where a step leaves work to do beside the next one,
+    the first that counts finds as much of it as the last leaves. Before a turn all ranks meet on `group`, which no
+    variant may use. Nothing waits for the device between the steps of a turn.
     """
     turns = torch.zeros(len(steppers), rounds, dtype=torch.float64)
     for number in range(rounds):
         for row, stepper in enumerate(steppers.values()):
             _settle(device)
             dist.barrier(group=group)
+            for _ in range(lead):
+                stepper.step()
+            _settle(device)
             began = time.perf_counter()
             for _ in range(steps):
                 stepper.step()
             _settle(device)
             turns[row, number] = (time.perf_counter() - began) / steps
+            stepper.settle()
     dist.all_reduce(turns, op=dist.ReduceOp.MAX, group=group)
     return dict(zip(steppers, turns.tolist(), strict=True))
 

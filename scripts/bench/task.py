@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -64,7 +66,8 @@ class Task:
 
 
 def compose_run(overrides: Sequence[str]) -> Run:
-    """A run whose folder is a temporary one that nothing writes to."""
-    folder = Path(tempfile.gettempdir()) / "bench"
+    """A run in a folder that goes when the process ends."""
+    folder = tempfile.mkdtemp(prefix="bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return resolve(compose("config", [f"folder={folder}", *BARE, *overrides]))

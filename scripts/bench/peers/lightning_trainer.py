@@ -72,6 +72,9 @@ class _Fit:
         if self._error is not None:
             raise self._error
 
+    def settle(self) -> None:
+        """A step leaves nothing to do."""
+
     def close(self) -> None:
         if self._thread.is_alive():
             self._held.closing = True

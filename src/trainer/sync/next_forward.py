@@ -163,7 +163,7 @@ class _NextForward(Synchroniser):
             self._buffers.share()
         if self._first_step and self._watching is None and torch.is_grad_enabled():
             self._watching = ExitStack()
-            self._watching.enter_context(self._readers.watch(model))
+            self._watching.enter_context(self._readers.watch())
 
     def _unwatch(self, *_: Any) -> None:
         if self._watching is not None:
