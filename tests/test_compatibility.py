@@ -19,6 +19,8 @@ from trainer.parallel.base import DataAxis, Parallel
 from trainer.run import Batch, Clip, Run
 from trainer.spec import ConfigError
 from trainer.sync.delayed import Delayed
+from trainer.sync.diloco import DiLoCo
+from trainer.sync.local_sgd import LocalSGD
 from trainer.sync.next_forward import NextForward
 from trainer.sync.partitioned import Partitioned
 from trainer.sync.strict import Strict
@@ -26,7 +28,7 @@ from trainer.sync.strict import Strict
 # What a user may choose, alternatives in one line each.
 CHOICES: dict[str, list[Any]] = {
     "comm": [AllReduce(), NoOp(), FP16(), TopK(), TopK(hierarchical=True), Int8(error_feedback=False)],
-    "sync": [Strict(), Partitioned(), NextForward(), Delayed()],
+    "sync": [Strict(), Partitioned(), NextForward(), Delayed(), LocalSGD(), DiLoCo()],
     "precision": ["fp32", "bf16", "fp16"],
     "clip": [Clip(), Clip(max_norm=1.0), Clip(max_norm=1.0, mode="previous_norm"), Clip(mode="previous_norm")],
     "batch": [Batch(), Batch(microbatches=4)],

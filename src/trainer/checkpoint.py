@@ -226,7 +226,7 @@ def check_resume(run: Run) -> Path | None:
         for name, entry in checkpoint_folder.tensors_in(path).items()
         if name.startswith("model.")
     }
-    wanted = {name: tuple(value.shape) for name, value in _skeleton(run).state_dict().items()}
+    wanted = {name: tuple(value.shape) for name, value in run.model.skeleton(run.data.sample()).state_dict().items()}
     differences = [
         f"{name} is {stored.get(name, 'missing')} there and {wanted.get(name, 'missing')} here"
         for name in sorted(stored.keys() | wanted.keys())
@@ -248,15 +248,6 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _optimizer_name(run: Run) -> str:
     return type(run.optimizer.build(nn.Linear(1, 1))).__name__
-
-
-def _skeleton(run: Run) -> nn.Module:
-    """The model without memory for its weights; with it, where a user's model cannot be built that way."""
-    try:
-        with torch.device("meta"):
-            return run.model.build(run.data.sample())
-    except Exception:  # user code may compute with its fresh weights, which fails in many ways without memory
-        return run.model.build(run.data.sample())
 
 
 def _random_state() -> dict[str, Tensor]:

@@ -41,11 +41,13 @@ NO_NORM = Feature("no `clip.max_norm`", lambda run: run.clip.max_norm is None)
 PREVIOUS_NORM = Feature("`clip.mode=previous_norm`", lambda run: run.clip.mode == "previous_norm")
 FEEDBACK = Feature("a hook with `comm.error_feedback=true`", lambda run: getattr(run.comm, "error_feedback", False))
 HOOK = Feature("any `comm` but allreduce", lambda run: type(run.comm).__name__ != "AllReduce")
+NOOP = Feature("`comm=noop`", lambda run: type(run.comm).__name__ == "NoOp")
 ALONE = Feature("one replica of the model", lambda run: run.data_size == 1)
 EARLY = Feature("`sync=partitioned` or `next_forward`", lambda run: run.sync.early)
 ON_TIME = Feature("any other `sync`", lambda run: not run.sync.early)
 LAZY = Feature("`sync=next_forward`", lambda run: run.sync.lazy)
 LATE = Feature("`sync=delayed`", lambda run: run.sync.late)
+APART = Feature("`sync=local_sgd` or `diloco`", lambda run: run.sync.apart)
 
 TABLE = (
     Row(
@@ -96,6 +98,13 @@ TABLE = (
         "precision",
         "fp16 changes its loss scale, and a delayed gradient would keep the old one",
         "use precision=bf16, or sync=strict",
+    ),
+    Row(
+        APART,
+        NOOP,
+        "comm",
+        "noop sends nothing, so replicas that take steps of their own would never come together",
+        "use comm=allreduce, or sync=strict to measure the ceiling",
     ),
     Row(
         PREVIOUS_NORM,

@@ -127,16 +127,22 @@ def batch(mesh: Mesh, step: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 def run(training: Training, mesh: Mesh, case: Case, steps: range) -> None:
-    """Some steps, with a learning rate that falls from step to step."""
+    """Some steps."""
+    # Taken once: a rule may narrow the optimizer's list for a moment, on another thread.
     groups = training.replica.optimizer.param_groups
-    rates = [0.05, 0.01] if len(groups) == 2 else [0.01]
     for step in steps:
         training.replica.meter.begin_step()
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate * (1 - step / case.steps)
+        set_rates(groups, step, case)
         training.executor.forward_backward(*batch(mesh, step, case.dtype))
         training.synchroniser.step()
         training.replica.meter.end_step()
+
+
+def set_rates(groups: list[dict[str, Any]], step: int, case: Case) -> None:
+    """A learning rate that falls from step to step."""
+    rates = [0.05, 0.01] if len(groups) == 2 else [0.01]
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = rate * (1 - step / case.steps)
 
 
 def state(training: Training) -> dict[str, Any]:

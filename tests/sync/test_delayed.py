@@ -128,6 +128,11 @@ def test_a_run_that_ends_before_the_delay_begins_is_refused(make_run):
     )
 
 
+def test_a_run_without_a_length_is_refused_as_under_any_rule(make_run):
+    with pytest.raises(ConfigError, match=r"^steps: neither steps nor epochs is set"):
+        make_run("sync=delayed", "steps=null", "epochs=null")
+
+
 def test_no_delay_is_no_delay(make_run):
     with pytest.raises(ConfigError, match=r"^sync.steps: 0 is not allowed"):
         make_run("sync=delayed", "sync.steps=0")

@@ -49,6 +49,10 @@ class Failing(Net):
         ("sync=partitioned", "clip.max_norm=0.5", "clip.mode=previous_norm"),
         ("sync=delayed", "sync.steps=2", "sync.warmup_steps=3"),
         ("sync=next_forward", "sync.chunk_mb=0.1", "comm=topk", "comm.ratio=0.05"),
+        ("sync=local_sgd", "sync.period=3", "sync.warmup_steps=2"),
+        # The checkpoint is between a fragment's departure and its arrival.
+        ("sync=diloco", "sync.period=6", "sync.warmup_steps=2", "sync.fragments=3", "sync.delay=1", "sync.alpha=0.5"),
+        ("sync=diloco", "sync.period=3", "comm=topk", "comm.ratio=0.05", "optimizer=adamw"),
     ],
     ids=lambda rule: " ".join(rule),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor, nn
 
 from trainer.sample import Sample
@@ -23,6 +24,14 @@ class Model(Component):
     def build(self, sample: Sample) -> nn.Module:
         """A freshly initialised module for samples like `sample`; draws from torch's global generator."""
         raise NotImplementedError
+
+    def skeleton(self, sample: Sample) -> nn.Module:
+        """The module without memory for its weights; with it, where a user's model cannot be built that way."""
+        try:
+            with torch.device("meta"):
+                return self.build(sample)
+        except Exception:  # user code may compute with its fresh weights, which fails in many ways without memory
+            return self.build(sample)
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """Mean cross-entropy of logits (…, classes) against int64 targets (…)."""

@@ -94,7 +94,8 @@ class Synchroniser:
     def resume(self, stored: Sequence[dict[str, Tensor]], mine: int | None) -> None:
         """Take over what an earlier run's ranks carried; `mine` is this rank's own, or None if their number changed.
 
-        The model holds the whole weights of the checkpoint already. Anything that came before is forgotten.
+        Called within `whole`; the model holds the whole weights of the checkpoint already. Anything that came before is
+        forgotten.
         """
 
     def close(self) -> None:
@@ -110,6 +111,8 @@ class Sync(Component):
     """whether it applies a gradient after the loss scale may have changed"""
     lazy: ClassVar[bool] = False
     """whether it waits between the layers of a forward pass"""
+    apart: ClassVar[bool] = False
+    """whether its replicas take steps of their own"""
 
     def attach(self, replica: Replica) -> Synchroniser:
         """Put the rule to work."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -20,11 +20,14 @@ class Piece(NamedTuple):
     stop: int
 
 
-def plan(parameters: Sequence[Tensor], cap_bytes: float, divisible: bool) -> list[list[Piece]]:
+def plan(
+    parameters: Sequence[Tensor], cap_bytes: float, divisible: bool, borders: Collection[int] = ()
+) -> list[list[Piece]]:
     """Cut `parameters`, given in the order of their use, into chunks of about `cap_bytes`.
 
     Small neighbours share a chunk; a large parameter is cut into pieces of equal size if it is `divisible`. A chunk has
-    one dtype. Every element is in exactly one piece, and the pieces of a parameter follow each other.
+    one dtype. Every element is in exactly one piece, and the pieces of a parameter follow each other. A parameter whose
+    number is in `borders` begins a chunk.
     """
     chunks: list[list[Piece]] = []
     room, dtype = 0.0, None
@@ -33,7 +36,8 @@ def plan(parameters: Sequence[Tensor], cap_bytes: float, divisible: bool) -> lis
         bounds = [part * parameter.numel() // parts for part in range(parts + 1)]
         for start, stop in itertools.pairwise(bounds):
             size = (stop - start) * parameter.itemsize
-            if not chunks or size > room or parameter.dtype != dtype:
+            border = start == 0 and number in borders
+            if not chunks or border or size > room or parameter.dtype != dtype:
                 chunks.append([])
                 room, dtype = cap_bytes, parameter.dtype
             chunks[-1].append(Piece(number, start, stop))
@@ -82,9 +86,11 @@ class Chunk:
 class Chunks:
     """All chunks of a model's gradient, in memory that is theirs from step to step."""
 
-    def __init__(self, parameters: Sequence[nn.Parameter], cap_bytes: float, divisible: bool) -> None:
+    def __init__(
+        self, parameters: Sequence[nn.Parameter], cap_bytes: float, divisible: bool, borders: Collection[int] = ()
+    ) -> None:
         self.parameters = list(parameters)
-        planned = plan(parameters, cap_bytes, divisible)
+        planned = plan(parameters, cap_bytes, divisible, borders)
         self.all: list[Chunk] = []
         self.of: dict[int, list[Chunk]] = {id(parameter): [] for parameter in parameters}
         """the chunks that hold pieces of a parameter, by its id"""

@@ -35,6 +35,8 @@ class Delayed(Sync):
     """the number of first steps without delay"""
 
     def check(self, run: "Run") -> None:
+        if run.steps is None and run.epochs is None:
+            return  # refused by the run itself
         if self.warmup_steps + self.steps >= run.total_steps:
             raise ConfigError(
                 f"sync.steps: the delay begins after {self.warmup_steps} steps of warm-up and the run has"
