@@ -16,6 +16,7 @@ class SetClock:
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.released = 0
         self.reached = float("inf")
 
     def mark(self) -> float:
@@ -29,6 +30,9 @@ class SetClock:
 
     def moment(self, mark: float) -> float:
         return mark + 1000
+
+    def release(self, mark: float) -> None:
+        self.released += 1
 
     def anchor(self) -> None:
         """This clock is the host's, an epoch later."""
@@ -258,3 +262,14 @@ def test_what_begins_between_two_steps_is_in_the_later_one_with_its_bytes(meter:
     first, second = meter.read()
     assert (first.sums["comm"], first.sums["bytes"]) == (0, 0)
     assert (second.sums["comm"], second.sums["bytes"]) == (2, 96)
+
+
+def test_every_mark_of_a_step_is_given_back_once_it_is_read(meter: Meter, clock: SetClock):
+    for start in (0, 10):
+        with step(meter, clock, start, start + 10):
+            work(meter, clock, "forward", start, start + 2)
+            meter.gradients_ready()
+    meter.read()
+    # Of two steps: a start and an end each of the step and its span, and where the gradients were ready; the second
+    # step's start is needed for what might outlast it.
+    assert clock.released == 2 * 5 - 1

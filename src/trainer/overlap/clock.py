@@ -21,6 +21,9 @@ class Clock(Protocol):
     def moment(self, mark: Any) -> float:
         """When a passed mark was, in seconds of the host's monotonic clock."""
 
+    def release(self, mark: Any) -> None:
+        """The mark has been read for the last time."""
+
     def anchor(self) -> None:
         """Tie marks to the host's clock anew. Called where the host has just waited for the device anyway."""
 
@@ -40,20 +43,28 @@ class HostClock:
     def moment(self, mark: float) -> float:
         return mark
 
+    def release(self, mark: float) -> None:
+        """A number needs no care."""
+
     def anchor(self) -> None:
         """Marks are the host's own."""
 
 
 class CudaClock:
-    """Events with timing. A mark belongs to the stream that is current when it is made."""
+    """Events with timing, from a pool. A mark belongs to the stream that is current when it is made."""
 
     def __init__(self, device: torch.device) -> None:
         # A stream of its own is idle, so its event passes at once.
         self._stream = torch.cuda.Stream(device)
+        self._pool: list[torch.cuda.Event] = []
         self.anchor()
 
     def mark(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(enable_timing=True)
+        # Threads share the pool; a list's own pop and append are atomic.
+        try:
+            event = self._pool.pop()
+        except IndexError:
+            event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
@@ -62,6 +73,9 @@ class CudaClock:
 
     def between(self, start: torch.cuda.Event, end: torch.cuda.Event) -> float:
         return start.elapsed_time(end) / 1000
+
+    def release(self, mark: torch.cuda.Event) -> None:
+        self._pool.append(mark)
 
     def moment(self, mark: torch.cuda.Event) -> float:
         return self._anchored_at + self.between(self._anchor, mark)

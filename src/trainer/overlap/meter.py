@@ -172,7 +172,11 @@ class Meter:
         duration = at(step.end)
         self._before = step.start, [span for span in spans if span.end > duration]
         spans = [span._replace(end=min(span.end, duration)) for span in spans]
-        return PastStep(step.number, self.clock.moment(step.start), _sums(duration, spans), spans, buckets)
+        past = PastStep(step.number, self.clock.moment(step.start), _sums(duration, spans), spans, buckets)
+        for mark in (step.end, step.gradients_ready, *(mark for span in step.spans for mark in (span.start, span.end))):
+            if mark is not None:
+                self.clock.release(mark)
+        return past
 
     def _left_over(self, step: _Step) -> list[PastSpan]:
         """What of the spans of the step before lies in this one."""
@@ -180,6 +184,7 @@ class Meter:
             return []
         start, spans = self._before
         gap = self.clock.between(start, step.start)
+        self.clock.release(start)
         return [
             PastSpan(span.lane, span.name, max(0.0, span.start - gap), span.end - gap, 0.0, 0.0)
             for span in spans
