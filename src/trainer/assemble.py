@@ -18,6 +18,7 @@ from trainer.checkpoint import Carrier, Checkpoints
 from trainer.comm.base import HookCarrier
 from trainer.control import Control
 from trainer.data.loader import TrainingOrder, training_batches
+from trainer.guard import Guard
 from trainer.loop import Job
 from trainer.mesh import Mesh
 from trainer.overlap.ablation import Ablation
@@ -88,6 +89,11 @@ def assemble(
         ablation = Ablation(executor, meter, device, run.profile.ablation_every)
     # The rule first: it waits for buckets under way, which change what the hook carries.
     carriers: dict[str, Carrier] = {"sync": synchroniser, "comm": HookCarrier(run.comm, state, model)}
+    guard = None
+    if run.sync.guard:
+        levers = [lever for lever in (synchroniser.lever(), run.comm.lever(state)) if lever is not None]
+        guard = Guard(levers, model, run.log.every)
+        carriers["guard"] = guard
     checkpoints = Checkpoints(run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, scaler, carriers)
 
     resume = checkpoints.newest() if meeting.restarts() else None
@@ -138,6 +144,7 @@ def assemble(
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
         record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),
         ablation=ablation,
+        guard=guard,
         utilisation=Utilisation(device),
         recordings=recordings,
         total=total,

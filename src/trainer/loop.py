@@ -16,6 +16,7 @@ from trainer.checkpoint import Checkpoints
 from trainer.control import Control
 from trainer.data.loader import evaluation_batches
 from trainer.errors import Diverged
+from trainer.guard import Guard
 from trainer.logger.base import Metrics, Writer
 from trainer.mesh import Mesh
 from trainer.overlap import ablation, utilisation
@@ -54,6 +55,7 @@ class Job:
     """the bytes a rank would send in a step for the exact average"""
     record: Record
     ablation: Ablation | None
+    guard: Guard | None
     utilisation: Utilisation
     recordings: list[Recording]
     total: int
@@ -90,6 +92,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
             job.ablation.step(job.done + 1, inputs, targets)
         job.done += 1
         done = job.done
+        if job.guard is not None:
+            job.guard.step(done)
         if done == total:
             job.synchroniser.finish()
         stop = job.control.step()
@@ -105,7 +109,12 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
             if last or done % run.log.every == 0:
                 meter.clock.anchor()
                 window += _read(job)
-                _write(job, done, {"train/loss": mean, "train/lr": groups[0]["lr"], **_speed(job, done, window)})
+                metrics = {"train/loss": mean, "train/lr": groups[0]["lr"], **_speed(job, done, window)}
+                if job.guard is not None:
+                    # Nothing is under way, so that all ranks change the hook after the same bucket.
+                    with job.synchroniser.whole():
+                        metrics |= job.guard.see(done, mean, metrics.get("comm/contraction"))
+                _write(job, done, metrics)
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):
             with _between_steps(job):

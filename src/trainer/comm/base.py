@@ -47,6 +47,10 @@ class CommHook(Component):
     def observe(self, state: Any, observer: Observer) -> None:
         """From now on run each exchange within `observer(phase, bytes)`; a hook that is one collective has no parts."""
 
+    def lever(self, state: Any) -> Any:
+        """What the guard may pull where the hook loses something: with `ease` and `tighten`; else None."""
+        return None
+
     def close(self, state: Any) -> None:
         """End what the hook has running, after the last step."""
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from trainer.comm import carry
 from trainer.comm.base import CommHook, Hook
 from trainer.comm.courier import Courier
+from trainer.comm.easing import Exact, HookLever
 from trainer.comm.hierarchy import Hierarchy, find_hierarchy
 from trainer.comm.layout import Layout, Memory, Part
 from trainer.comm.wire import Observer, Wire, unobserved
@@ -69,6 +70,17 @@ class Compressed(CommHook):
         """A codec of its own for one model."""
         raise NotImplementedError
 
+    def words(self) -> str:
+        """What the codec sends, for messages."""
+        return type(self).__name__
+
+    def degrees(self) -> list[tuple[str, Codec]]:
+        """What the guard may put in the codec's place, one after another, each with its words; the last sends all."""
+        return [("dense", Exact())]
+
+    def lever(self, state: Any) -> HookLever:
+        return HookLever(state)
+
     def build(
         self, group: dist.ProcessGroup, timeout: datetime.timedelta = dist.default_pg_timeout
     ) -> tuple["Compressor", Hook]:
@@ -100,7 +112,7 @@ class Compressor:
         self.spec, self.group, self.timeout = spec, group, timeout
         self.memory = Memory()
         self.step = -1
-        self._codec = spec.codec()
+        self.codec = self._using = spec.codec()
         self._layouts: dict[int, Layout] = {}
         self._courier: Courier | None = None
         self._hierarchy: Hierarchy | None = None
@@ -118,8 +130,14 @@ class Compressor:
         assert self._courier is not None
         if index == 0:
             self.step += 1
-        layout, step = self._layout(bucket), self.step
-        return self._courier.submit(f"bucket {index} of step {step}", lambda: self._reduce(buffer, layout, step))
+        # The codec of now: the guard may swap it, after the same bucket on all ranks, while jobs wait for their turn.
+        layout, step, codec = self._layout(bucket), self.step, self.codec
+
+        def job() -> Tensor:
+            self._using = codec
+            return self._reduce(buffer, layout, step)
+
+        return self._courier.submit(f"bucket {index} of step {step}", job)
 
     def take_bytes(self) -> float:
         """Bytes sent since the last call."""
@@ -234,10 +252,10 @@ class Compressor:
 
     def _exchange(self, pending: Tensor, gradient: Tensor, part: Part, step: int, wire: Wire) -> Tensor:
         """The mean, in the place of the gradient."""
-        self._codec.accumulate(pending, gradient, part)
+        self._using.accumulate(pending, gradient, part)
         measured = step % MEASURE_EVERY == 0
         before = pending.dot(pending) if measured else None
-        self._codec.reduce(pending, gradient, part, step, wire)
+        self._using.reduce(pending, gradient, part, step, wire)
         if before is not None:
             self._norms[part.layout.index] = before, pending.dot(pending)
         return gradient

@@ -20,6 +20,15 @@ class RandomK(Compressed):
     seed: Annotated[int, Field(ge=0)] = 0
     """the seed of the choice, the same on all ranks"""
 
+    def words(self) -> str:
+        return f"ratio {self.ratio:g}"
+
+    def degrees(self) -> list[tuple[str, Codec]]:
+        larger = [
+            self.model_copy(update={"ratio": self.ratio * factor}) for factor in (4, 16) if self.ratio * factor < 1
+        ]
+        return [*((one.words(), one.codec()) for one in larger), *super().degrees()]
+
     def codec(self) -> Codec:
         return _RandomK(self)
 

@@ -47,6 +47,15 @@ class TopK(Compressed):
         if self.momentum and not self.error_feedback:
             raise ConfigError("comm.momentum: its correction lives in the residual; set comm.error_feedback=true")
 
+    def words(self) -> str:
+        return f"ratio {self.ratio:g}"
+
+    def degrees(self) -> list[tuple[str, Codec]]:
+        larger = [
+            self.model_copy(update={"ratio": self.ratio * factor}) for factor in (4, 16) if self.ratio * factor < 1
+        ]
+        return [*((one.words(), one.codec()) for one in larger), *super().degrees()]
+
     def codec(self) -> Codec:
         return _TopK(self)
 

@@ -98,6 +98,10 @@ class Synchroniser:
         forgotten.
         """
 
+    def lever(self) -> Any:
+        """What the guard may pull, with `ease` and `tighten`; None where nothing is traded."""
+        return None
+
     def close(self) -> None:
         """End what the rule has running."""
 
@@ -109,6 +113,8 @@ class Sync(Component):
     """whether it updates some parameters before the gradients of all are there"""
     late: ClassVar[bool] = False
     """whether it applies a gradient after the loss scale may have changed"""
+    guard: bool = False
+    """whether convergence is watched, and what was traded for speed is taken back, by degrees, while it suffers"""
     lazy: ClassVar[bool] = False
     """whether it waits between the layers of a forward pass"""
     apart: ClassVar[bool] = False

@@ -4,7 +4,7 @@
 
 import collections
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -28,6 +28,9 @@ class Delayed(Sync):
     """
 
     late: ClassVar[bool] = True
+
+    guard: bool = True
+    """whether convergence is watched, and the delay is shortened while it suffers"""
 
     steps: Annotated[int, Field(ge=1)] = 1
     """the number of steps between computing a gradient and applying it"""
@@ -63,7 +66,8 @@ class _Bucket(NamedTuple):
 class _Delayed(Synchroniser):
     def __init__(self, replica: Replica, spec: Delayed) -> None:
         super().__init__(replica, replica.model)
-        self.delay, self.warmup_steps = spec.steps, spec.warmup_steps
+        self.delay = self._most = spec.steps
+        self.warmup_steps = spec.warmup_steps
         self._steps = 0
         self._computed: list[_Bucket] = []
         """of the present step"""
@@ -86,6 +90,21 @@ class _Delayed(Synchroniser):
     def finish(self) -> None:
         while self._pending:
             self._apply(self._pending.popleft())
+
+    def lever(self) -> Any:
+        return self
+
+    def ease(self) -> str | None:
+        return self._move(-1)
+
+    def tighten(self) -> str | None:
+        return self._move(1)
+
+    def _move(self, by: int) -> str | None:
+        if not 0 <= self.delay + by <= self._most:
+            return None
+        self.delay += by
+        return f"sync.steps {self.delay - by} -> {self.delay}"
 
     def carried(self) -> dict[str, Tensor]:
         names = {id(p): name for name, p in self.replica.model.named_parameters()}
