@@ -181,11 +181,10 @@ class _Held:
         self.held.append((arrived, self.replica.hook(state, bucket)))
         return arrived
 
-    def release(self) -> int:
+    def release(self) -> None:
         for arrived, average in self.held:
             arrived.set_result(average.wait())
-        count, self.held = len(self.held), []
-        return count
+        self.held = []
 
 
 def _travel(mesh: Mesh) -> list[int]:
@@ -210,6 +209,40 @@ def _travel(mesh: Mesh) -> list[int]:
 def test_an_exchange_has_its_delay_to_travel_under_the_next_steps(workers):
     for counts in workers(2, _travel):
         assert counts == [0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
+
+
+class _Seen(torch.futures.Future):
+    """An average that knows whether it has been waited for."""
+
+    waited = False
+
+    def wait(self) -> Any:
+        self.waited = True
+        return super().wait()
+
+
+def _rest(mesh: Mesh) -> tuple[bool, bool]:
+    """Whether a chunk under way has been waited for, before `whole` and within it."""
+    rule, case = DiLoCo(period=4, delay=2, alpha=0.5), Case(sgd, steps=4)
+    replica = scenario.begin(mesh, rule, case).replica
+    average = _Seen()
+
+    def hook(state, bucket):  # DDP inspects annotations
+        average.set_result(replica.hook(state, bucket).wait())
+        return average
+
+    synchroniser = rule.attach(dataclasses.replace(replica, hook=hook))
+    for step in range(4):
+        inputs, targets = scenario.batch(mesh, step, case.dtype)
+        case.loss(synchroniser.module(inputs), targets).backward()
+        synchroniser.step()
+    before = average.waited
+    with synchroniser.whole():
+        return before, average.waited
+
+
+def test_within_whole_the_hook_is_at_rest(workers):
+    assert workers(2, _rest) == [(False, True)] * 2
 
 
 def _around_an_evaluation(mesh: Mesh) -> tuple[dict, dict, dict, dict]:

@@ -98,6 +98,10 @@ class _OuterSteps:
                 applied = self._apply()
         return applied and self._spec.fragments == 1 and self._spec.alpha == 0
 
+    def settle(self) -> None:
+        if self._pending is not None:
+            self._differences.mean(self._pending)
+
     def finish(self) -> None:
         if self._pending is not None:
             self._apply()

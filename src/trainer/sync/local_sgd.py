@@ -61,6 +61,9 @@ class _Averages:
             torch._foreach_copy_(now, before)
         return True
 
+    def settle(self) -> None:
+        """Nothing is under way between steps."""
+
     def finish(self) -> None:
         """Nothing is under way between steps."""
 

@@ -52,6 +52,9 @@ class Rounds(Protocol):
     def step(self, number: int) -> bool:
         """Every replica has taken its step `number`, from 1; whether all have the same parameters now."""
 
+    def settle(self) -> None:
+        """Wait for what is under way, without applying it."""
+
     def finish(self) -> None:
         """Apply what is under way, after the last step."""
 
@@ -95,6 +98,8 @@ class LocalSteps(Synchroniser):
 
     @contextmanager
     def whole(self) -> Iterator[None]:
+        # Whoever looks at the hook, such as a checkpoint or the guard, shall find it at rest.
+        self.rounds.settle()
         if not self._alike:
             self._own = [value.clone() for value in self._values().values()]
             self._average()
