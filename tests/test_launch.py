@@ -21,7 +21,8 @@ def test_a_run_trains_and_leaves_its_folder(tmp_path):
     assert code == 0, output
     folder = only_run(tmp_path)
     assert output.splitlines()[-1] == f"run folder: {folder.relative_to(tmp_path)}"
-    assert {entry.name for entry in folder.iterdir()} == {"run.yaml", "logs", "checkpoints", "metrics.jsonl"}
+    kept = {"run.yaml", "logs", "checkpoints", "metrics.jsonl", "ranks.jsonl"}
+    assert {entry.name for entry in folder.iterdir()} == kept
     assert {entry.name for entry in (folder / "logs").iterdir()} == {"rank0.log", "rank1.log"}
     last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["eval/accuracy"] > 0.5
