@@ -163,3 +163,15 @@ def train(mesh: Mesh, rule: Sync, case: Case) -> dict[str, Any]:
         result = state(training)
     training.close()
     return result
+
+
+def history(mesh: Mesh, rule: Sync, case: Case) -> list[dict[str, Tensor]]:
+    """This rank's parameters after each step."""
+    training = begin(mesh, rule, case)
+    points = []
+    for step in range(case.steps):
+        run(training, mesh, case, range(step, step + 1))
+        points.append({name: p.detach().clone() for name, p in training.net.named_parameters()})
+    training.synchroniser.finish()
+    training.close()
+    return points

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -104,18 +101,6 @@ class _Streaming:
                 local.copy_(self.spec.alpha * local + (1 - self.spec.alpha) * self.before[name])
 
 
-def _history(mesh: Mesh, rule: Any, case: Case) -> list[dict[str, Tensor]]:
-    """This rank's parameters after each step."""
-    training = scenario.begin(mesh, rule, case)
-    history = []
-    for step in range(case.steps):
-        scenario.run(training, mesh, case, range(step, step + 1))
-        history.append({name: p.detach().clone() for name, p in training.net.named_parameters()})
-    training.synchroniser.finish()
-    training.close()
-    return history
-
-
 WHOLE = (FRAGMENTS[0] + FRAGMENTS[1],)
 
 
@@ -133,116 +118,11 @@ WHOLE = (FRAGMENTS[0] + FRAGMENTS[1],)
 )
 def test_every_step_is_that_of_the_reference(workers, rule, fragments, turns):
     case = Case(adamw, steps=24)
-    for rank, history in enumerate(workers(2, _history, rule, case)):
+    for rank, history in enumerate(workers(2, scenario.history, rule, case)):
         expected = simulate(case, 2, 0, _Streaming(rule, fragments, turns).meet, own=rank)
         for step, (mine, theirs) in enumerate(zip(history, expected, strict=True)):
             for name, value in theirs.items():
                 torch.testing.assert_close(mine[name], value, atol=1e-10, rtol=0, msg=f"{name} after step {step + 1}")
-
-
-def _sent(mesh: Mesh, rule: DiLoCo, steps: int) -> list[list[str]]:
-    """The parameters that a rank hands to the hook in each step."""
-    case = Case(sgd, steps=steps)
-    replica = scenario.begin(mesh, rule, case).replica
-    names = {id(p): name for name, p in replica.model.named_parameters()}
-    found: list[list[str]] = []
-
-    def hook(state, bucket):  # DDP inspects annotations
-        found[-1] += [names[id(p)] for p in bucket.parameters()]
-        return replica.hook(state, bucket)
-
-    synchroniser = rule.attach(dataclasses.replace(replica, hook=hook))
-    for step in range(steps):
-        found.append([])
-        inputs, targets = scenario.batch(mesh, step, case.dtype)
-        case.loss(synchroniser.module(inputs), targets).backward()
-        synchroniser.step()
-    return found
-
-
-def test_every_parameter_travels_exactly_once_a_period(workers):
-    everything = sorted(name for name, _ in scenario.Tied().named_parameters())
-    rule = DiLoCo(period=10, fragments=4, delay=2, alpha=0.5)
-    for sent in workers(2, _sent, rule, 40):
-        for first in (0, 10, 20, 30):
-            period = sent[first : first + 10]
-            assert [bool(names) for names in period] == [number in (2, 5, 7, 10) for number in range(1, 11)]
-            assert sorted(sum(period, [])) == everything
-
-
-class _Held:
-    """A hook whose averages arrive when they are released, and not before."""
-
-    def __init__(self, replica: Any) -> None:
-        self.replica, self.held = replica, []
-
-    def send(self, state, bucket):  # DDP inspects annotations
-        arrived: torch.futures.Future[Tensor] = torch.futures.Future()
-        self.held.append((arrived, self.replica.hook(state, bucket)))
-        return arrived
-
-    def release(self) -> None:
-        for arrived, average in self.held:
-            arrived.set_result(average.wait())
-        self.held = []
-
-
-def _travel(mesh: Mesh) -> list[int]:
-    """The number of chunks that were under way at the end of each step, none of which anybody waited for."""
-    rule, case = DiLoCo(period=4, delay=2, alpha=0.5), Case(sgd, steps=12)
-    replica = scenario.begin(mesh, rule, case).replica
-    held = _Held(replica)
-    synchroniser = rule.attach(dataclasses.replace(replica, hook=held.send))
-    counts = []
-    for step in range(12):
-        inputs, targets = scenario.batch(mesh, step, case.dtype)
-        case.loss(synchroniser.module(inputs), targets).backward()
-        if step % 4 == 1:
-            held.release()  # it is due at the end of this step
-        synchroniser.step()
-        counts.append(len(held.held))
-    held.release()
-    synchroniser.finish()
-    return counts
-
-
-def test_an_exchange_has_its_delay_to_travel_under_the_next_steps(workers):
-    for counts in workers(2, _travel):
-        assert counts == [0, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1]
-
-
-class _Seen(torch.futures.Future):
-    """An average that knows whether it has been waited for."""
-
-    waited = False
-
-    def wait(self) -> Any:
-        self.waited = True
-        return super().wait()
-
-
-def _rest(mesh: Mesh) -> tuple[bool, bool]:
-    """Whether a chunk under way has been waited for, before `whole` and within it."""
-    rule, case = DiLoCo(period=4, delay=2, alpha=0.5), Case(sgd, steps=4)
-    replica = scenario.begin(mesh, rule, case).replica
-    average = _Seen()
-
-    def hook(state, bucket):  # DDP inspects annotations
-        average.set_result(replica.hook(state, bucket).wait())
-        return average
-
-    synchroniser = rule.attach(dataclasses.replace(replica, hook=hook))
-    for step in range(4):
-        inputs, targets = scenario.batch(mesh, step, case.dtype)
-        case.loss(synchroniser.module(inputs), targets).backward()
-        synchroniser.step()
-    before = average.waited
-    with synchroniser.whole():
-        return before, average.waited
-
-
-def test_within_whole_the_hook_is_at_rest(workers):
-    assert workers(2, _rest) == [(False, True)] * 2
 
 
 def _around_an_evaluation(mesh: Mesh) -> tuple[dict, dict, dict, dict]:
@@ -288,24 +168,6 @@ def test_a_lossy_hook_works_on_fragments_and_replicas_stay_alike(workers):
     for mine, theirs in zip(one, other, strict=True):
         assert all(value.isfinite().all() for value in mine.values())
         assert all(torch.equal(mine[key], theirs[key]) for key in mine if key.startswith("model/"))
-
-
-def _bytes(mesh: Mesh, rule: DiLoCo) -> float:
-    case = Case(adamw, steps=24)
-    training = scenario.begin(mesh, rule, case)
-    scenario.run(training, mesh, case, range(24))
-    training.synchroniser.finish()
-    training.replica.meter.begin_step()
-    training.replica.meter.end_step()
-    sent = sum(step.sums["bytes"] for step in training.replica.meter.read())
-    training.close()
-    return sent
-
-
-def test_fragments_send_as_much_in_a_period_as_the_whole(workers):
-    whole = workers(2, _bytes, DiLoCo(period=6))[0]
-    assert whole > 0
-    assert workers(2, _bytes, DiLoCo(period=6, fragments=3, delay=1, alpha=0.5))[0] == whole
 
 
 @pytest.mark.parametrize(

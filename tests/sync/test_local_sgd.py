@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 
 from tests.sync import scenario
 from tests.sync.scenario import Case, adamw, sgd
@@ -43,18 +43,6 @@ def test_averaging_each_step_of_plain_sgd_is_strict(workers, size):
         assert all(torch.equal(other[key], value) for key, value in averaged.items())
 
 
-def _history(mesh: Mesh, rule: Any, case: Case) -> list[dict[str, Tensor]]:
-    """This rank's parameters after each step."""
-    training = scenario.begin(mesh, rule, case)
-    history = []
-    for step in range(case.steps):
-        scenario.run(training, mesh, case, range(step, step + 1))
-        history.append({name: p.detach().clone() for name, p in training.net.named_parameters()})
-    training.synchroniser.finish()
-    training.close()
-    return history
-
-
 @pytest.mark.parametrize(
     "case",
     [
@@ -75,7 +63,7 @@ def test_every_step_is_that_of_replicas_which_are_averaged_every_fifth(workers, 
                 for parameters in replicas:
                     parameters[name].copy_(average)
 
-    for rank, history in enumerate(workers(2, _history, LocalSGD(period=period, warmup_steps=warmup), case)):
+    for rank, history in enumerate(workers(2, scenario.history, LocalSGD(period=period, warmup_steps=warmup), case)):
         expected = simulate(case, 2, warmup, meet, own=rank)
         for step, (mine, theirs) in enumerate(zip(history, expected, strict=True)):
             for name, value in theirs.items():
