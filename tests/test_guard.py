@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -41,7 +42,7 @@ def guard(levers) -> Guard:
 
 def see(guard: Guard, *losses: float, contraction: float | None = None) -> float:
     for step, loss in enumerate(losses):
-        level = guard.see(step, loss, contraction)["guard/level"]
+        level = guard.see(step, loss, math.nan, contraction)["guard/level"]
     return level
 
 
@@ -90,7 +91,7 @@ def test_updates_that_point_against_each_other_step_down(levers, caplog):
             net.weight += 1.0 if done % 2 else -1.0
         guard.step(done)
         if done % 4 == 0:
-            seen = guard.see(done, 1.0, None)
+            seen = guard.see(done, 1.0, guard.cosine(), None)
             assert seen["guard/cosine"] == pytest.approx(-1)
     assert guard.level == 1
     assert "updates point against each other (cosine -1.00)" in caplog.messages[-1]

@@ -57,9 +57,13 @@ class Guard:
         if self.every >= 2 and (done + 2) % self.every < 3:
             self._updates.look()
 
-    def see(self, step: int, loss: float, contraction: float | None) -> dict[str, float]:
-        """A line of metrics is due; `loss` and `contraction` are the same on all ranks. What to write beside them."""
+    def cosine(self) -> float:
+        """Of this rank's last two updates; NaN where there were no two. Waits for the device."""
         cosine = self._updates.cosine()
+        return math.nan if cosine is None else cosine
+
+    def see(self, step: int, loss: float, cosine: float, contraction: float | None) -> dict[str, float]:
+        """A line of metrics is due; all values are means over ranks. What to write beside them."""
         reasons = self._reasons(loss, cosine, contraction)
         self._bad = self._bad + 1 if reasons else 0
         self._good = 0 if reasons else self._good + 1
@@ -67,7 +71,7 @@ class Guard:
             self._move(step, "ease", 1, ", ".join(reasons))
         elif self.level and self._good >= self._wanted:
             self._move(step, "tighten", -1, f"{self._good} lines were good")
-        return {"guard/level": float(self.level)} | ({} if cosine is None else {"guard/cosine": cosine})
+        return {"guard/level": float(self.level)} | ({} if math.isnan(cosine) else {"guard/cosine": cosine})
 
     def carried(self) -> dict[str, Tensor]:
         past = [self._smoothed if self._smoothed is not None else math.nan, self._deviation]
@@ -94,13 +98,13 @@ class Guard:
                 log.warning("guard: %s after step %d, since %s", done, step, reason)
                 return
 
-    def _reasons(self, loss: float, cosine: float | None, contraction: float | None) -> list[str]:
+    def _reasons(self, loss: float, cosine: float, contraction: float | None) -> list[str]:
         found = []
         if self._smoothed is not None:
             rise = loss - self._smoothed
             if rise > DEVIATIONS * self._deviation and loss > RISE * self._smoothed:
                 found.append(f"the loss rose to {loss:.4g} from about {self._smoothed:.4g}")
-        if cosine is not None and cosine < AGAINST:
+        if cosine < AGAINST:
             found.append(f"updates point against each other (cosine {cosine:.2f})")
         if contraction is not None and contraction > EXPANDS:
             found.append(f"the hook loses more than it sends (contraction {contraction:.2f})")

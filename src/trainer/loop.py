@@ -113,7 +113,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
                 if job.guard is not None:
                     # Nothing is under way, so that all ranks change the hook after the same bucket.
                     with job.synchroniser.whole():
-                        metrics |= job.guard.see(done, mean, metrics.get("comm/contraction"))
+                        cosine = gather([job.guard.cosine()], job.mesh.control).mean().item()
+                        metrics |= job.guard.see(done, mean, cosine, metrics.get("comm/contraction"))
                 _write(job, done, metrics)
                 window.clear()
         if done == total or (run.evaluate.every is not None and done % run.evaluate.every == 0):

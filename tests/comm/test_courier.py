@@ -69,7 +69,7 @@ def test_a_failure_names_bucket_and_phase_and_no_later_job_runs(workers):
 def _in_backward(mesh: Mesh) -> str:
     module = scenario.net()
     ddp, state = scenario.wrap(module, mesh, TopK(ratio=0.05))
-    state._codec.reduce = lambda *_: 1 / 0
+    state.codec.reduce = lambda *_: 1 / 0
     with pytest.raises(RuntimeError) as caught:
         scenario.backward(ddp, mesh, 0)
     return str(caught.value)
