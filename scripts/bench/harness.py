@@ -41,9 +41,9 @@ def interleave(
     steppers: Mapping[str, Stepper],
     rounds: int,
     steps: int,
-    lead: int,
     group: dist.ProcessGroup,
     device: torch.device,
+    lead: int = 0,
 ) -> dict[str, list[float]]:
     """Seconds a step of each variant in each round, A B C A B C …; the slowest rank's, the same on all ranks.
 

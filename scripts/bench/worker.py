@@ -73,7 +73,7 @@ def measure_on(mesh: Mesh, device: torch.device, case: Case) -> Measured:
             if variant.peer in OURS:
                 raise
             missing[variant.name] = _reason(error)
-    seconds = interleave(steppers, case.rounds, case.steps, case.lead, turns, device)
+    seconds = interleave(steppers, case.rounds, case.steps, turns, device, case.lead)
     for stepper in steppers.values():
         stepper.close()
     return Measured(seconds, missing)

@@ -24,7 +24,7 @@ def _take_turns(mesh) -> tuple[dict[str, list[float]], list[str], float]:
 
     began = time.perf_counter()
     group = dist.new_group(backend="gloo")
-    seconds = interleave({"a": Bare(slow_on_rank_1), "b": Bare(quick)}, ROUNDS, STEPS, LEAD, group, torch.device("cpu"))
+    seconds = interleave({"a": Bare(slow_on_rank_1), "b": Bare(quick)}, ROUNDS, STEPS, group, torch.device("cpu"), LEAD)
     return seconds, order, time.perf_counter() - began
 
 

@@ -21,7 +21,7 @@ PAIR = (*FLOORS, Variant("strict", "ours"), Variant("next_forward", "ours", ("sy
 SHARED: dict[str, Any] = {"lead": 2, "warmup": 3}
 
 
-def _ratio(time_scale: float, words: str) -> Case:
+def _ratio(time_scale: float, words: str, quick: bool = False) -> Case:
     return Case(
         f"Paced compute, {words}",
         PAIR,
@@ -30,13 +30,15 @@ def _ratio(time_scale: float, words: str) -> Case:
         rate="1gbit",
         rounds=4,
         steps=3,
-        quick=False,
+        quick=quick,
         **SHARED,
     )
 
 
 CASES = (
-    Case("Paced compute", (*FLOORS, *DDP, *RULES), "DDP", PACED, rate="1gbit", rounds=5, steps=4, **SHARED),
+    Case(
+        "Paced compute", (*FLOORS, *DDP, *RULES), "DDP", PACED, rate="1gbit", rounds=5, steps=4, quick=False, **SHARED
+    ),
     Case(
         "Paced compute",
         (*FLOORS, *DDP, *RULES),
@@ -50,7 +52,7 @@ CASES = (
         **SHARED,
     ),
     _ratio(6.0, "communication a quarter of it"),
-    _ratio(1.5, "as much communication"),
+    _ratio(1.5, "as much communication", quick=True),
     _ratio(0.37, "communication four times it"),
     Case(
         "ResNet-18, 32x32 images",
