@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,8 +67,12 @@ def test_profiler_and_meter_agree(workers, tmp_path, comm):
     workers(2, _record, comm, tmp_path)
     for rank in (0, 1):
         compared = json.loads((tmp_path / f"rank{rank}.overlap.json").read_text())
-        profiler, meter = compared["profiler"], compared["meter"]
         assert len(compared["steps"]) == STEPS
+        # Medians over the steps: a step in which other work took the cores may look like anything.
+        profiler, meter = (
+            {name: statistics.median(step[view][name] for step in compared["steps"]) for name in compared[view]}
+            for view in ("profiler", "meter")
+        )
         # Gloo's threads end a span before the training thread comes to mark it, which busy cores draw out.
         assert profiler["comm_ms"] == pytest.approx(meter["comm_ms"], rel=0.25)
         assert abs(profiler["hidden_ratio"] - meter["hidden_ratio"]) < AGREE, compared

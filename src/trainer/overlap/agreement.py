@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer.overlap.interval import Interval, length, subtract
 from trainer.overlap.kernels import Work
-from trainer.overlap.meter import COMPUTE, PastStep
+from trainer.overlap.meter import PastStep
 
 Seconds = dict[str, float]
 
@@ -41,7 +41,9 @@ def _metered(past: PastStep) -> Seconds:
     def lane(*names: str) -> list[Interval]:
         return [(span.start, span.end) for span in past.spans if span.lane in names]
 
-    return _measure(lane("exchange") or lane("comm"), lane(*COMPUTE))
+    # A forward pass that waits for its parameters computes nothing meanwhile.
+    computing = [*subtract(lane("forward", "backward"), lane("wait")), *lane("optimizer")]
+    return _measure(lane("exchange") or lane("comm"), computing)
 
 
 def _measure(comm: list[Interval], compute: list[Interval]) -> Seconds:
