@@ -25,6 +25,7 @@ ROWS = {
     "hidden": ("overlap/hidden_ratio", "{:.0%}"),
     "  waiting for slower ranks": ("overlap/wait_for_peers_ms", "{:.1f} ms"),
     "  slowing computation": ("overlap/slowdown", "{:.2f} x"),
+    "  hidden, by steps without": ("overlap/ablation_hidden_ratio", "{:.0%}"),
     "  exposed, by steps without": ("overlap/ablation_exposed_ms", "{:.1f} ms"),
     "  encoding and decoding": ("comm/encode_ms", "{:.1f} ms"),
     "compression": ("comm/compression_ratio", "{:.1f} x"),

@@ -77,9 +77,13 @@ def test_a_repeated_step_sends_nothing_and_enters_no_step(workers):
 
 
 def test_what_communication_costs_is_the_difference_of_the_slowest_ranks():
-    ranks = [{"forward": 0.1, "backward": 0.3, "tail": 0.2}, {"forward": 0.1, "backward": 0.4, "tail": 0.0}]
+    ranks = [
+        {"forward": 0.1, "backward": 0.3, "tail": 0.2, "comm": 0.4},
+        {"forward": 0.1, "backward": 0.4, "tail": 0.0, "comm": 0.6},
+    ]
     metrics = compare(ranks, [[2, 0.6], [1, 0.3]])
     assert metrics["overlap/ablation_exposed_ms"] == pytest.approx(300)
+    assert metrics["overlap/ablation_hidden_ratio"] == pytest.approx(1 - 0.3 / 0.5)
     assert metrics["overlap/slowdown"] == pytest.approx(0.9 / 0.6)
 
 

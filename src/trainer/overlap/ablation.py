@@ -50,7 +50,8 @@ def compare(ranks: list[dict[str, float]], repeated: list[list[float]]) -> dict[
     """Metrics from what every rank measured of its steps and of its repeated ones; empty where there were none.
 
     `overlap/ablation_exposed_ms` is what communication adds to the forward and backward passes of the slowest rank,
-    `overlap/slowdown` is computing beside communication over computing alone, as the mean over ranks.
+    `overlap/ablation_hidden_ratio` what of communication it does not add, and `overlap/slowdown` computing beside
+    communication over computing alone, as the mean over ranks.
     """
     pairs = [(sums, seconds / count) for sums, (count, seconds) in zip(ranks, repeated, strict=True) if sums and count]
     if len(pairs) < len(ranks):
@@ -58,8 +59,10 @@ def compare(ranks: list[dict[str, float]], repeated: list[list[float]]) -> dict[
     computing = [sums["forward"] + sums["backward"] for sums, _ in pairs]
     whole = [sums["forward"] + sums["backward"] + sums["tail"] for sums, _ in pairs]
     alone = [seconds for _, seconds in pairs]
+    exposed, comm = max(whole) - max(alone), sum(sums["comm"] for sums, _ in pairs) / len(pairs)
     return {
-        "overlap/ablation_exposed_ms": (max(whole) - max(alone)) * 1000,
+        "overlap/ablation_exposed_ms": exposed * 1000,
+        **({"overlap/ablation_hidden_ratio": 1 - exposed / comm} if comm else {}),
         "overlap/slowdown": sum(computing) / sum(alone),
     }
 
