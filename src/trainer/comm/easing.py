@@ -8,7 +8,7 @@ from trainer.comm.layout import Part
 from trainer.comm.wire import Wire
 
 if TYPE_CHECKING:
-    from trainer.comm.compressed import Compressor
+    from trainer.comm.compressed import Codec, Compressed, Compressor
 
 
 class Exact:
@@ -21,6 +21,12 @@ class Exact:
         mean.copy_(pending)
         pending.zero_()
         wire.average_(mean, "dense average")
+
+
+def larger_shares(spec: "Compressed", ratio: float) -> list[tuple[str, "Codec"]]:
+    """A sparsifier with four and with sixteen times its `ratio`, as far as that is not all."""
+    larger = [spec.model_copy(update={"ratio": ratio * factor}) for factor in (4, 16) if ratio * factor < 1]
+    return [(one.words(), one.codec()) for one in larger]
 
 
 class HookLever:

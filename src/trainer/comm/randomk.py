@@ -8,6 +8,7 @@ from pydantic import Field
 from torch import Tensor
 
 from trainer.comm.compressed import Codec, Compressed, Plain
+from trainer.comm.easing import larger_shares
 from trainer.comm.layout import Part
 from trainer.comm.wire import Wire
 
@@ -24,10 +25,7 @@ class RandomK(Compressed):
         return f"ratio {self.ratio:g}"
 
     def degrees(self) -> list[tuple[str, Codec]]:
-        larger = [
-            self.model_copy(update={"ratio": self.ratio * factor}) for factor in (4, 16) if self.ratio * factor < 1
-        ]
-        return [*((one.words(), one.codec()) for one in larger), *super().degrees()]
+        return [*larger_shares(self, self.ratio), *super().degrees()]
 
     def codec(self) -> Codec:
         return _RandomK(self)
