@@ -53,7 +53,10 @@ class Case:
 
     def shortened(self) -> Case:
         """The case as a quick look: too few rounds for a ratio to be clear, and two samples a rank."""
-        return dataclasses.replace(self, rounds=2, steps=1, overrides=(*self.overrides, f"batch.size={2 * self.ranks}"))
+        small = (*self.overrides, f"batch.size={2 * self.ranks}")
+        return dataclasses.replace(
+            self, rounds=2, steps=1, lead=min(self.lead, 1), warmup=min(self.warmup, 2), overrides=small
+        )
 
 
 COMPUTE, COMMUNICATION = "compute alone", "communication alone"
