@@ -62,7 +62,6 @@ def assemble(
         scaler=scaler,
         device=device,
         group=group,
-        timeout=run.timeout,
         state=timed,
         hook=timed_hook,
         divisible=run.comm.divisible,
@@ -70,7 +69,6 @@ def assemble(
         max_norm=run.clip.max_norm,
         previous_norm=run.clip.mode == "previous_norm",
         meter=meter,
-        total_steps=total,
     )
     synchroniser = run.sync.attach(replica)
     executor = Executor(
@@ -139,7 +137,7 @@ def assemble(
         meter=meter,
         evaluation=split.evaluation,
         writers=writers,
-        numbers=lambda: run.comm.numbers(state) | synchroniser.numbers(),
+        numbers=lambda: run.comm.numbers(state),
         close=close,
         dense_bytes=2 * (size - 1) / size * gradient_bytes,
         record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -88,7 +87,6 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
         scaler=scaler_for("fp32", CPU),
         device=CPU,
         group=group,
-        timeout=datetime.timedelta(seconds=30),
         state=timed,
         hook=timed_hook,
         divisible=comm.divisible,
@@ -96,7 +94,6 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
         max_norm=case.max_norm,
         previous_norm=case.previous_norm,
         meter=meter,
-        total_steps=case.steps,
     )
     synchroniser = rule.attach(replica)
     executor = Executor(

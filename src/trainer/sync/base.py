@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +17,12 @@ if TYPE_CHECKING:
     from trainer.overlap.meter import Meter
 
 
+def take_over(average: Tensor, buffer: Tensor) -> None:
+    """Have in `buffer` what a hook's future held: most average in place, but a user's may give back another tensor."""
+    if average.data_ptr() != buffer.data_ptr():
+        buffer.copy_(average)
+
+
 @dataclass(frozen=True)
 class Replica:
     """One rank's copy of the model, and what brings it together with the others."""
@@ -28,7 +33,6 @@ class Replica:
     device: torch.device
     group: dist.ProcessGroup
     """the ranks that hold the copies; used by the hook, so nothing else may be collective on it during a step"""
-    timeout: datetime.timedelta
     state: Any
     hook: Callable
     """the communication hook, as register_comm_hook takes it with `state`, on the meter"""
@@ -41,7 +45,6 @@ class Replica:
     previous_norm: bool
     """whether the norm that decides how much is clipped is that of the step before"""
     meter: Meter
-    total_steps: int
 
     def clip(self) -> None:
         """Clip the gradients, which are all there, to the global norm."""
@@ -83,10 +86,6 @@ class Synchroniser:
     def finish(self) -> None:
         """Apply whatever is still to come, after the last step of all."""
 
-    def numbers(self) -> dict[str, float]:
-        """What the rule has measured since the last call, by metric name, the same names on all ranks."""
-        return {}
-
     def carried(self) -> dict[str, Tensor]:
         """What a checkpoint must hold of this rank's state, by name; called within `whole`."""
         return {}
@@ -113,12 +112,13 @@ class Sync(Component):
     """whether it updates some parameters before the gradients of all are there"""
     late: ClassVar[bool] = False
     """whether it applies a gradient after the loss scale may have changed"""
-    guard: bool = False
-    """whether convergence is watched, and what was traded for speed is taken back, by degrees, while it suffers"""
     lazy: ClassVar[bool] = False
     """whether it waits between the layers of a forward pass"""
     apart: ClassVar[bool] = False
     """whether its replicas take steps of their own"""
+
+    guard: bool = False
+    """whether convergence is watched, and what was traded for speed is taken back, by degrees, while it suffers"""
 
     def attach(self, replica: Replica) -> Synchroniser:
         """Put the rule to work."""

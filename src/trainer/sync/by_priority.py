@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+from trainer.sync.base import take_over
 from trainer.sync.chunks import Chunk
 
 # Chunks under way at once: while one travels the next is prepared, and no more, so that what is urgent gets in between.
@@ -133,9 +134,7 @@ class PriorityCourier:
 
     def _finish(self) -> None:
         load, future = self._flying.popleft()
-        value = future.wait()
-        if value.data_ptr() != load.chunk.buffer().data_ptr():  # a user's hook may give back another tensor
-            load.chunk.set_buffer(value)
+        take_over(future.wait(), load.chunk.buffer())
         self._land(load)
 
     def _announce(self, place: int) -> None:

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from trainer.spec import ConfigError
-from trainer.sync.base import Replica, Sync, Synchroniser
+from trainer.sync.base import Replica, Sync, Synchroniser, take_over
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -58,9 +58,7 @@ class _Bucket(NamedTuple):
 
     def arrive(self) -> None:
         """Wait for the average; it is in `gradients` then."""
-        value = self.future.wait()
-        if value.data_ptr() != self.buffer.data_ptr():  # a user's hook may give back another tensor
-            self.buffer.copy_(value)
+        take_over(self.future.wait(), self.buffer)
 
 
 class _Delayed(Synchroniser):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from trainer.sync.base import Replica
+from trainer.sync.base import Replica, take_over
 from trainer.sync.chunks import MIB, Chunk, Chunks
 
 # Large enough to fill a link, and small enough that a hook of several phases has one chunk to encode while another
@@ -57,9 +57,7 @@ class Differences:
         """Wait for the mean over replicas of what was sent last of a part: alike on all, in memory that is reused."""
         with self._replica.meter.span("wait", "differences"):
             for chunk, future in self._flying[part]:
-                value = future.wait()
-                if value.data_ptr() != chunk.buffer().data_ptr():  # a user's hook may give back another tensor
-                    chunk.set_buffer(value)
+                take_over(future.wait(), chunk.buffer())
         self._flying[part] = []
         return self._means[part]
 

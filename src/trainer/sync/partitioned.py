@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from trainer.sync.base import Replica, Sync, Synchroniser
+from trainer.sync.base import Replica, Sync, Synchroniser, take_over
 from trainer.sync.partial import PartialOptimizer
 from trainer.sync.previous_norm import PreviousNorm
 
@@ -80,8 +80,7 @@ def _reduce_then_update(rule: _Partitioned, bucket: dist.GradBucket) -> torch.fu
         return future
 
     def update(done: torch.futures.Future[Tensor]) -> Tensor:
-        if done.value().data_ptr() != buffer.data_ptr():  # a user's hook may give back another tensor
-            buffer.copy_(done.value())
+        take_over(done.value(), buffer)
         rule.update(parameters, gradients)
         return buffer
 
