@@ -68,6 +68,8 @@ def measure_on(mesh: Mesh, device: torch.device, case: Case) -> Measured:
             stepper = build(variant, case, mesh, device, control)
             for _ in range(case.warmup):
                 stepper.step()
+            # The next variant talks to the other ranks while it is built, on the groups that this one uses as well.
+            stepper.settle()
             steppers[variant.name] = stepper
         except Exception as error:  # a framework may fail in any way, and the others' figures still count
             if variant.peer in OURS:
