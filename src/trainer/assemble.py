@@ -29,9 +29,12 @@ from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor, scaler_for
+from trainer.pipeline.build import Pipeline
+from trainer.pipeline.build import build as build_pipeline
+from trainer.pipeline.executor import PipelineExecutor
 from trainer.run import Run
 from trainer.spec import dump
-from trainer.sync.base import Replica
+from trainer.sync.base import Replica, Synchroniser
 
 log = logging.getLogger(__name__)
 
@@ -44,24 +47,34 @@ def assemble(
     _seed(run.seed)
     split = run.data.build(run.seed)
     _seed(run.seed)
-    model = run.model.build(run.data.sample()).to(device)
-    if run.compile:
-        model.compile()
-    # Replicas start equal and then draw different dropout masks.
-    _seed(run.seed + 1 + mesh.ranks["data"])
+    model = run.model.build(run.data.sample())
+    meter = Meter(clock_for(device))
+    resume = _resumed(run)
+    manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
+    pipeline = None
+    if mesh.sizes["pipeline"] > 1:
+        same = manifest.get("sizes") == mesh.sizes
+        pipeline = build_pipeline(run, mesh, model, device, meter, manifest["begins"] if same else ())
+        model = pipeline.module
+    else:
+        model = model.to(device)
+        if run.compile:
+            model.compile()
+    # Replicas start equal and then draw different dropout masks, as do the stages of one.
+    _seed(run.seed + 1 + mesh.ranks["data"] + mesh.ranks["pipeline"] * mesh.sizes["data"])
 
     total = run.total_steps
-    meter = Meter(clock_for(device))
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
-    scaler, optimizer = scaler_for(run.precision, device), run.optimizer.build(model)
+    scaler, optimizer = scaler_for(run.precision, device, mesh.groups["pipeline"]), run.optimizer.build(model)
     replica = Replica(
         model=model,
         optimizer=optimizer,
         scaler=scaler,
         device=device,
         group=group,
+        parts=mesh.groups["pipeline"],
         state=timed,
         hook=timed_hook,
         divisible=run.comm.divisible,
@@ -71,16 +84,7 @@ def assemble(
         meter=meter,
     )
     synchroniser = run.sync.attach(replica)
-    executor = Executor(
-        synchroniser.module,
-        run.model.loss,
-        device,
-        run.precision,
-        run.batch.microbatches,
-        meter,
-        scaler,
-        synchroniser.accumulate,
-    )
+    executor = _executor(run, mesh, device, synchroniser, meter, scaler, pipeline)
     run.comm.observe(state, meter.exchange)
     ablation = None
     if run.profile.ablation_every is not None:
@@ -92,12 +96,9 @@ def assemble(
         levers = [lever for lever in (synchroniser.lever(), run.comm.lever(state)) if lever is not None]
         guard = Guard(levers, model, run.log.every)
         carriers["guard"] = guard
-    checkpoints = Checkpoints(run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, scaler, carriers)
-
-    resume = checkpoints.newest() if meeting.restarts() else None
-    if resume is None and run.checkpoint.resume is not None:
-        resume = Path(run.checkpoint.resume)
-    first_step = 0 if resume is None else checkpoint_folder.manifest_of(resume)["step"]
+    begins = () if pipeline is None else pipeline.begins
+    checkpoints = Checkpoints(run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, scaler, carriers, begins)
+    first_step = manifest.get("step", 0)
 
     recordings = run.profile.recordings(run, mesh.rank, model, meter, first_step)
     order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
@@ -122,6 +123,7 @@ def assemble(
 
     def close() -> None:
         synchroniser.close()
+        executor.close()
         run.comm.close(state)
 
     gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
@@ -149,6 +151,39 @@ def assemble(
         done=first_step,
     )
     return job, batches
+
+
+def _resumed(run: Run) -> Path | None:
+    """The checkpoint to start from: this run's newest after a restart, else the one that was asked for."""
+    newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
+    if meeting.restarts() and newest is not None:
+        return newest
+    return None if run.checkpoint.resume is None else Path(run.checkpoint.resume)
+
+
+def _executor(
+    run: Run,
+    mesh: Mesh,
+    device: torch.device,
+    synchroniser: Synchroniser,
+    meter: Meter,
+    scaler: torch.amp.GradScaler,
+    pipeline: Pipeline | None,
+) -> Executor | PipelineExecutor:
+    if pipeline is not None:
+        rank = mesh.ranks["pipeline"]
+        return pipeline.executor(run, rank, device, meter, scaler, synchroniser.module, synchroniser.complete)
+    return Executor(
+        synchroniser.module,
+        run.model.loss,
+        run.loss_scale,
+        device,
+        run.precision,
+        run.batch.microbatches,
+        meter,
+        scaler,
+        synchroniser.accumulate,
+    )
 
 
 def _node(run: Run) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
+import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import yaml
 from torch import Tensor, nn
@@ -56,8 +57,10 @@ class Checkpoints:
         optimizer: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
         carriers: Mapping[str, Carrier],
+        begins: Sequence[str] = (),
     ) -> None:
-        self.carriers = carriers
+        """`begins` are the layers that begin the second and later stages of a pipeline."""
+        self.carriers, self.begins = carriers, tuple(begins)
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -100,19 +103,23 @@ class Checkpoints:
     def load(self, path: Path) -> int:
         """Bring model, optimizer, scaler and random generators to the state in `path`; the number of steps it has seen.
 
-        Collective over all ranks. What a rank had of its own is taken only where the world has the same size.
+        Collective over all ranks. What a rank had of its own is taken only where all ranks have the same part of the
+        model as then.
         """
         stored = checkpoint_folder.tensors_in(path)
         mine = f"rank{self.mesh.rank}."
         manifest = checkpoint_folder.manifest_of(path)
         world = manifest["world"]
-        same_world = world == self.mesh.world
+        same_world = manifest["sizes"] == self.mesh.sizes and tuple(manifest["begins"]) == self.begins
+        names = {f"optimizer.{name}" for name, _ in self.module.named_parameters()}
         wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
         # With another number of ranks each reads what all of the earlier ones carried, to share it out.
         carried = {kind: [f"rank{rank}.{kind}." for rank in range(world)] for kind in self.carriers}
         prefixes = ("optimizer.", "scaler.", *([mine] if same_world else itertools.chain(*carried.values())))
         for name, entry in stored.items():
-            if name.startswith(prefixes):
+            # Of the optimizer's state, what belongs to this rank's part of the model.
+            foreign = name.startswith("optimizer.") and name.rpartition(".")[0] not in names
+            if name.startswith(prefixes) and not foreign:
                 wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
         dcp.load(
             wanted,
@@ -163,15 +170,20 @@ class Checkpoints:
         final = checkpoint_folder.path_of(self.folder, step)
         partial = checkpoint_folder.partial_of(final)
         dcp.save(state, storage_writer=dcp.FileSystemWriter(partial), process_group=self.mesh.storage)
+        finite = all(value.isfinite().all() for name, value in state.items() if name.startswith("model."))
+        everywhere = torch.tensor(finite, dtype=torch.int32)
+        dist.all_reduce(everywhere, op=dist.ReduceOp.MIN, group=self.mesh.storage)
         if self.mesh.rank != 0:
             return
         facts = {
             "step": step,
             "world": self.mesh.world,
+            "sizes": self.mesh.sizes,
+            "begins": self.begins,
             "optimizer": type(self.optimizer).__name__,
             "torch": torch.__version__,
         }
-        if all(value.isfinite().all() for name, value in state.items() if name.startswith("model.")):
+        if everywhere:
             checkpoint_folder.commit(final, facts)
         else:
             log.warning("checkpoint: weights are not finite after step %d, so it is not kept", step)

@@ -89,6 +89,11 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
         component.check(run)
     compatibility.check(run)
     _check(run)
+    if run.parallel.pipeline.size > 1:
+        # Tracing a model takes half a second to import.
+        from trainer.pipeline.check import check as check_pipeline
+
+        check_pipeline(run)
     resume = None
     if run.checkpoint.resume is not None:
         # Reading checkpoints takes half a second to import.
@@ -101,7 +106,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
 
 def _place(launch: Launch, parallel: Parallel) -> places.Place:
     processes = None if launch.processes == "auto" else launch.processes
-    place = places.find_place(processes, launch.nodes, parallel.wanted())
+    place = places.find_place(processes, launch.nodes, *parallel.ranks())
     if place.launcher == "train" and launch.nodes > 1 and launch.rendezvous is None:
         raise ConfigError(
             f"launch.rendezvous: {launch.nodes} nodes need a place to meet; set"

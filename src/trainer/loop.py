@@ -27,6 +27,7 @@ from trainer.overlap.record import Record
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
+from trainer.pipeline.executor import PipelineExecutor
 from trainer.profile.recording import Recording
 from trainer.run import Run
 from trainer.sync.base import Synchroniser
@@ -41,7 +42,7 @@ class Job:
     run: Run
     mesh: Mesh
     device: torch.device
-    executor: Executor
+    executor: Executor | PipelineExecutor
     optimizer: torch.optim.Optimizer
     synchroniser: Synchroniser
     checkpoints: Checkpoints
@@ -103,7 +104,7 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
         save = run.checkpoint.every is not None and (last or done % run.checkpoint.every == 0)
         if last or save or done % run.log.every == 0:
             # The only place where the host waits for the device.
-            mean = gather([loss.item()], job.mesh.control).mean().item()
+            mean = _mean_loss(job, loss)
             if not math.isfinite(mean):
                 raise Diverged(_advice(job, mean, done))
             if last or done % run.log.every == 0:
@@ -133,6 +134,13 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
         recording.close()
 
 
+def _mean_loss(job: Job, loss: Tensor) -> float:
+    """The loss of the whole batch, on all ranks: only some compute one."""
+    losses = gather([loss.item() if job.executor.has_loss else 0.0, float(job.executor.has_loss)], job.mesh.control)
+    total, count = losses.sum(dim=0).tolist()
+    return total / count
+
+
 def _read(job: Job) -> list[PastStep]:
     steps = job.meter.read()
     for recording in job.recordings:
@@ -158,10 +166,14 @@ def evaluate(job: Job) -> Metrics:
     for inputs, targets in evaluation_batches(
         job.evaluation, job.run.evaluate.batch, rank, ranks, data.workers, job.device
     ):
-        output = job.executor.predict(inputs).float()
+        predicted = job.executor.predict(inputs)
+        if predicted is None:
+            continue
+        output = predicted.float()
         count = targets.numel()
         hits = (output.argmax(-1) == targets).sum() if output.shape[:-1] == targets.shape else sums.new_tensor(math.nan)
-        sums += torch.stack([job.executor.loss(output, targets) * count, hits, sums.new_tensor(count)])
+        loss = job.executor.loss(output, targets) * (count if job.run.model.reduction == "mean" else 1)
+        sums += torch.stack([loss, hits, sums.new_tensor(count)])
     module.train()
     loss, hits, count = gather(sums.tolist(), job.mesh.control).sum(dim=0).tolist()
     if not count:

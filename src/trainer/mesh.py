@@ -42,6 +42,22 @@ class Mesh:
             storage=_everyone("storage", timeout),
         )
 
+    def another(self, axis: str, purpose: str, device: torch.device, timeout: datetime.timedelta) -> dist.ProcessGroup:
+        """One more group along `axis`, of the same ranks as `groups[axis]`, for what may not meet anything there.
+
+        Collective over all ranks. Groups are named by how many there were before, so all ranks make all of them.
+        """
+        place = AXES.index(axis)
+        layout = torch.arange(self.world).view([self.sizes[name] for name in AXES])
+        found = None
+        for ranks in layout.movedim(place, -1).reshape(-1, self.sizes[axis]).tolist():
+            backend = "nccl" if device.type == "cuda" else "gloo"
+            group = dist.new_group(ranks, backend=backend, timeout=timeout, group_desc=purpose)
+            if self.rank in ranks:
+                found = group
+        assert isinstance(found, dist.ProcessGroup), "every rank is on every axis"
+        return found
+
 
 def _everyone(purpose: str, timeout: datetime.timedelta) -> dist.ProcessGroup:
     group = dist.new_group(backend="gloo", timeout=timeout, group_desc=purpose)

@@ -68,11 +68,11 @@ def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def find_place(processes: int | None, nodes: int, wanted: int) -> Place:
+def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Place:
     """Decide the number of processes and the device.
 
-    `processes` a node as the user set it, or None for auto; `wanted` is the size of the whole mesh, or 0 where the mesh
-    takes any number. The GPUs are counted through NVML where that works, so that the launcher never opens CUDA.
+    `processes` a node as the user set it, or None for auto; `ranks` is the size of the mesh, or where it `fills`, as
+    often as it goes, whatever there is, that of what is repeated. The GPUs are counted through NVML where that works, so that the launcher never opens CUDA.
     """
     gpus = torch.cuda.device_count()
     device: Literal["cpu", "cuda"] = "cuda" if gpus else "cpu"
@@ -80,8 +80,9 @@ def find_place(processes: int | None, nodes: int, wanted: int) -> Place:
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return Place("other", device, int(os.environ["WORLD_SIZE"]) // local, local)
     if processes is None:
-        # Without GPUs two workers are enough to show what a run with more would do, and any laptop has the cores.
-        processes = max(1, wanted // nodes) if wanted else gpus or 2
+        # Without GPUs two replicas are enough to show what a run with more would do, and any laptop has the cores.
+        two_replicas = 2 if ranks == 1 else -(-2 * ranks // nodes)
+        processes = (gpus or two_replicas) if fills else max(1, ranks // nodes)
     if gpus and processes > gpus:
         raise ConfigError(
             f"launch.processes: {processes} workers a node, but {gpus} GPUs are visible; set launch.processes={gpus}"

@@ -136,6 +136,17 @@ class Run(Spec):
         return self.batch.size // self.data_size
 
     @property
+    def microbatches(self) -> int:
+        """The number of forward passes that a data rank's share of a step is cut into."""
+        accumulated = self.batch.microbatches
+        return accumulated * self.parallel.pipeline.microbatches_of(self.share // accumulated)
+
+    @property
+    def loss_scale(self) -> float:
+        """The factor on the loss of each forward pass, which makes gradients, averaged over replicas, the batch's."""
+        return 1 / self.microbatches if self.model.reduction == "mean" else float(self.data_size)
+
+    @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 

@@ -33,6 +33,11 @@ class Model(Component):
         except Exception:  # user code may compute with its fresh weights, which fails in many ways without memory
             return self.build(sample)
 
+    @property
+    def reduction(self) -> Literal["mean", "sum"]:
+        """What the loss of a batch is of its samples' losses."""
+        return "mean"
+
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """Mean cross-entropy of logits (…, classes) against int64 targets (…)."""
         return nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())

@@ -22,7 +22,9 @@ class Custom(Model):
     kwargs: dict[str, Any] = {}
     """the arguments of the factory"""
     loss_function: str | None = None
-    """the callable (output, target) -> mean loss, as package.module:callable; null is cross-entropy"""
+    """the callable (output, target) -> loss, as package.module:callable; null is mean cross-entropy"""
+    loss_reduction: Literal["mean", "sum"] = "mean"
+    """what loss_function gives: the mean over the samples and targets of a batch, or their sum"""
 
     def accepts(self) -> tuple[Literal["image", "tokens"], ...]:
         return ("image", "tokens")
@@ -35,6 +37,10 @@ class Custom(Model):
 
     def build(self, sample: Sample) -> nn.Module:
         return self._make()
+
+    @property
+    def reduction(self) -> Literal["mean", "sum"]:
+        return self.loss_reduction
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         if self.loss_function is None:

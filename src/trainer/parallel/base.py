@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from trainer.parallel.pipeline import PipelineAxis
 from trainer.spec import Component, ConfigError, Spec
 
 if TYPE_CHECKING:
@@ -28,21 +29,36 @@ class DataAxis(Spec):
 class Parallel(Component):
     """Sizes of the mesh axes. A preset is a choice of sizes; every option of an axis is one override away."""
 
+    pipeline: PipelineAxis = PipelineAxis()
     data: DataAxis = DataAxis()
 
-    def wanted(self) -> int:
-        """The number of ranks these sizes need, or 0 where any number will do."""
-        return 0 if self.data.size == -1 else self.data.size
+    def ranks(self) -> tuple[int, bool]:
+        """The number of ranks in the mesh, and whether it is only that of one replica, of which there may be any number."""
+        fills = self.data.size == -1
+        return self.pipeline.size * (1 if fills else self.data.size), fills
 
     def sizes(self, world: int) -> dict[str, int]:
         """Sizes of all axes for `world` ranks. Raises ConfigError where they do not multiply to it."""
-        sizes = {"pipeline": 1, "data": world if self.data.size == -1 else self.data.size, "tensor": 1}
-        if sizes["data"] != world:
+        pipeline, data = self.pipeline.size, self.data.size
+        if data == -1:
+            if world % pipeline:
+                raise ConfigError(
+                    f"parallel.pipeline.size: {pipeline} ranks a pipeline do not divide {world} processes; use a"
+                    f" divisor, or {_near(world, pipeline)} processes"
+                )
+            data = world // pipeline
+        if pipeline * data != world:
+            of = f" of {pipeline} ranks each" if pipeline > 1 else ""
             raise ConfigError(
-                f"parallel.data.size: {sizes['data']} replicas do not fill {world} processes; set"
-                f" parallel.data.size=-1, or start {sizes['data']} processes in all"
+                f"parallel.data.size: {data} replicas{of} do not fill {world} processes; set"
+                f" parallel.data.size=-1, or start {pipeline * data} processes in all"
             )
-        return sizes
+        return {"pipeline": pipeline, "data": data, "tensor": 1}
 
     def check(self, run: Run) -> None:
         self.sizes(run.place.world)
+
+
+def _near(world: int, divisor: int) -> str:
+    below, above = world // divisor * divisor, -(-world // divisor) * divisor
+    return f"{below} or {above}" if below else str(above)

@@ -7,7 +7,9 @@ import functools
 from collections.abc import Callable
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer.overlap.meter import Meter
@@ -22,6 +24,7 @@ class Executor:
         self,
         module: nn.Module,
         loss: Callable[[Tensor, Tensor], Tensor],
+        scale: float,
         device: torch.device,
         precision: str,
         microbatches: int,
@@ -29,15 +32,19 @@ class Executor:
         scaler: torch.amp.GradScaler,
         accumulate: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
-        """Passes within `accumulate()` must leave the replica's own gradients, unreduced."""
-        self.module, self.loss, self.microbatches, self.meter = module, loss, microbatches, meter
+        """`scale` is the factor on each micro-batch's loss.
+
+        Passes within `accumulate()` must leave the replica's own gradients, unreduced.
+        """
+        self.module, self.loss, self.scale, self.microbatches, self.meter = module, loss, scale, microbatches, meter
+        self.has_loss = True
         self.scaler, self._accumulate = scaler, accumulate
         self._autocast = functools.partial(
             torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
         )
 
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
-        """The mean loss over the share, detached, on the device.
+        """The loss of the share, detached, on the device: the mean of its samples', or where losses are sums their sum.
 
         Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
         """
@@ -47,11 +54,14 @@ class Executor:
             last = number == len(pieces) - 1
             with contextlib.nullcontext() if last and reduce else self._accumulate():
                 with self.meter.span("forward"), self._autocast():
-                    loss = self.loss(self.module(x), y) / len(pieces)
+                    loss = self.loss(self.module(x), y) * self.scale
                 with self.meter.span("backward"):
                     self.scaler.scale(loss).backward()
             losses.append(loss.detach())
         return torch.stack(losses).sum()
+
+    def close(self) -> None:
+        """Nothing is open."""
 
     def predict(self, inputs: Tensor) -> Tensor:
         """The model's output, computed by the replica itself: evaluation moves no gradients and may be uneven."""
@@ -60,6 +70,11 @@ class Executor:
             return inner(inputs)
 
 
-def scaler_for(precision: str, device: torch.device) -> torch.amp.GradScaler:
-    """Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through."""
+def scaler_for(precision: str, device: torch.device, parts: dist.ProcessGroup) -> torch.amp.GradScaler:
+    """Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
+
+    The ranks of `parts` hold parts of one model: where the gradients of one overflow, all leave out the step.
+    """
+    if dist.get_world_size(parts) > 1:
+        return ShardedGradScaler(device.type, enabled=precision == "fp16", process_group=parts)
     return torch.amp.GradScaler(device.type, enabled=precision == "fp16")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from trainer.spec import Component
 
@@ -40,6 +41,8 @@ class Replica:
     """whether the hook may be given any stretch of the gradients, rather than whole parameters"""
     wrap: Callable[[Any, Callable], nn.Module]
     """`wrap(state, hook)` is the model as DDP with that hook, or the model itself where there is one copy"""
+    parts: dist.ProcessGroup
+    """the ranks that hold the other parts of this copy, where the model is cut"""
     max_norm: float | None
     """the global L2 norm that gradients are clipped to"""
     previous_norm: bool
@@ -50,7 +53,13 @@ class Replica:
         """Clip the gradients, which are all there, to the global norm."""
         if self.max_norm is not None:
             self.scaler.unscale_(self.optimizer)
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.max_norm)
+            trained = [p for p in self.model.parameters() if p.grad is not None]
+            norm = nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+            if dist.get_world_size(self.parts) > 1:
+                square = norm.square()
+                dist.all_reduce(square, group=self.parts)
+                norm = square.sqrt()
+            nn.utils.clip_grads_with_norm_(trained, self.max_norm, norm)
 
     def update(self) -> None:
         """Clip, update every parameter that has a gradient, and drop the gradients."""
@@ -73,6 +82,14 @@ class Synchroniser:
         """Within it, forward and backward passes add to the gradients and move nothing."""
         no_sync = getattr(self.module, "no_sync", contextlib.nullcontext)
         return no_sync()
+
+    def complete(self) -> None:
+        """The backward passes that follow, of forward passes that did not go through `module`, complete the gradients.
+
+        For executors whose micro-batches overlap: all their passes before leave the replica's own gradients.
+        """
+        if isinstance(self.module, DistributedDataParallel) and self.module.require_backward_grad_sync:
+            self.module.reducer.prepare_for_backward([])
 
     def step(self) -> None:
         """Bring the parameters to the end of this step, as the rule understands it; no gradient is left."""

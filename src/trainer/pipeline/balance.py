@@ -1,0 +1,131 @@
+"""Where to cut a model: what each of its units costs, measured, and the cuts that make the slowest stage fastest."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from trainer.pipeline.cut import Chain
+
+# Passes through a unit that are measured, after one that is not.
+PASSES = 3
+# A rank that trains a parameter holds it, its gradient, and about two numbers of its optimizer.
+STATES = 4
+
+
+class Cost(NamedTuple):
+    """What a unit costs for one micro-batch."""
+
+    forward_s: float
+    backward_s: float
+    parameter_bytes: int
+    """of its trained parameters and the frozen ones"""
+    saved_bytes: int
+    """of what its forward pass keeps for the backward pass"""
+    output_bytes: int
+    """of what leaves it"""
+
+    @property
+    def seconds(self) -> float:
+        return self.forward_s + self.backward_s
+
+
+def measure(
+    chain: Chain, inputs: Tensor, loss: Callable[[Tensor], Tensor], device: torch.device, autocast: Callable
+) -> list[Cost]:
+    """Run `inputs`, one micro-batch on the CPU, through each unit in turn; the model and the random state stay as they are.
+
+    Only one unit is on the device at a time, so a model that no device can hold can be measured.
+    """
+    costs, number = [], len(chain.units)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        x = inputs.to(device)
+        for place in range(number):
+            # A copy, since a forward pass may change buffers.
+            unit = copy.deepcopy(chain.module(place, place + 1, chain.model)).to(device)
+            finish = loss if place == number - 1 else _identity
+            cost, x = _measure(unit, x, finish, autocast)
+            costs.append(cost)
+    return costs
+
+
+def balance(seconds: Sequence[float], stages: int) -> list[int]:
+    """The units that begin the second and later stages, so that the slowest stage takes as little as possible.
+
+    1. best[k][n] is the least possible time of the slowest of k stages over the first n units, which follows from
+    best[k - 1]. 2. Of all ways to reach it, the one whose stages are most alike (least sum of squares). As in PipeDream
+    (Narayanan et al. 2019), section 3.1, for stages without replicas.
+    """
+    total = [0.0, *itertools.accumulate(seconds)]
+    units = len(seconds)
+    best: dict[int, tuple[float, float, list[int]]] = {n: (total[n], total[n] ** 2, []) for n in range(1, units + 1)}
+    for stage in range(2, stages + 1):
+        following = {}
+        for stop in range(stage, units + 1):
+            ways = []
+            for first in range(stage - 1, stop):
+                slowest, squares, begins = best[first]
+                own = total[stop] - total[first]
+                ways.append((max(slowest, own), squares + own**2, [*begins, first]))
+            following[stop] = min(ways)
+        best = following
+    return best[units][2]
+
+
+def stage_bytes(costs: Sequence[Cost], in_flight: int) -> int:
+    """The memory that a rank with these units needs while it holds the activations of `in_flight` micro-batches."""
+    return sum(STATES * cost.parameter_bytes + in_flight * cost.saved_bytes for cost in costs)
+
+
+def _measure(unit: nn.Module, x: Tensor, finish: Callable, autocast: Callable) -> tuple[Cost, Tensor]:
+    forward, backward = [], []
+    saved: dict[int, int] = {}
+    own = {parameter.untyped_storage().data_ptr() for parameter in unit.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    clock = functools.partial(now, x.device)
+    for _ in range(1 + PASSES):
+        saved.clear()
+        entered = x.detach().requires_grad_(x.is_floating_point())
+        began = clock()
+        with torch.autograd.graph.saved_tensors_hooks(keep, _identity), autocast():
+            left = unit(entered)
+            result = finish(left)
+        turned = clock()
+        if result.requires_grad:
+            torch.autograd.backward(result, torch.ones_like(result))
+        forward.append(turned - began)
+        backward.append(clock() - turned)
+        unit.zero_grad(set_to_none=True)
+    cost = Cost(
+        statistics.median(forward[1:]),
+        statistics.median(backward[1:]),
+        sum(parameter.nbytes for parameter in unit.parameters()),
+        sum(saved.values()),
+        left.nbytes,
+    )
+    return cost, left.detach()
+
+
+def _identity(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def now(device: torch.device) -> float:
+    """Seconds, when the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -1,0 +1,120 @@
+"""Backward passes in two parts: gradients of activations now, those of weights when the schedule has time for them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Deferred(NamedTuple):
+    """The gradients of some weights, to be computed: `compute()` gives one for each of `parameters`."""
+
+    parameters: Sequence[nn.Parameter]
+    compute: Callable[[], tuple[Tensor, ...]]
+
+
+class WeightGradients:
+    """Takes the weights of linear and convolutional layers out of autograd's hands.
+
+    Their layers' backward passes compute the gradient of the input and push the rest here; all other parameters, such
+    as those of norms, keep their gradients in the first part. A layer of another kind takes part by having an attribute
+    `defer`: None, or in its backward pass to be called with parameters that autograd does not see, and what computes
+    their gradients. As in Zero Bubble (Qi et al. 2023), section 4.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._queue: list[Deferred] = []
+        # A layer whose input needs no gradient would have no backward pass without it.
+        anchor = next((p for p in module.parameters() if p.requires_grad), None)
+        self._anchor = torch.zeros((), device=None if anchor is None else anchor.device, requires_grad=True)
+        for layer in module.modules():
+            if hasattr(layer, "defer"):
+                layer.defer = self._push
+            elif _splits(layer):
+                layer.forward = functools.partial(self._forward, layer)
+
+    def take(self) -> list[Deferred]:
+        """What was pushed since the last call, in the order of the backward pass."""
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
+    def _forward(self, layer: nn.Linear | nn.Conv2d, x: Tensor) -> Tensor:
+        if not torch.is_grad_enabled():
+            return type(layer).forward(layer, x)
+        apply = _Linear.apply if isinstance(layer, nn.Linear) else _Conv2d.apply
+        return apply(x, self._anchor, layer, self._push)
+
+    def _push(self, parameters: Sequence[nn.Parameter], compute: Callable[[], tuple[Tensor, ...]]) -> None:
+        self._queue.append(Deferred(parameters, compute))
+
+
+def _splits(layer: nn.Module) -> bool:
+    if type(layer) is nn.Conv2d:
+        # Other paddings are a step of their own before the product.
+        return layer.weight.requires_grad and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    return type(layer) is nn.Linear and layer.weight.requires_grad
+
+
+def _parameters(layer: Any) -> Sequence[nn.Parameter]:
+    return (layer.weight,) if layer.bias is None else (layer.weight, layer.bias)
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Linear, push: Callable) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.layer, ctx.push = layer, push
+        return nn.functional.linear(x, layer.weight, layer.bias)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (x,), (gradient,), layer = ctx.saved_tensors, gradients, ctx.layer
+
+        def compute() -> tuple[Tensor, ...]:
+            rows = gradient.flatten(0, -2)
+            weight = rows.t() @ x.to(gradient.dtype).flatten(0, -2)
+            return (weight,) if layer.bias is None else (weight, rows.sum(0))
+
+        ctx.push(_parameters(layer), compute)
+        # Under autocast products are in another dtype than the weights.
+        own = gradient @ layer.weight.to(gradient.dtype) if ctx.needs_input_grad[0] else None
+        return None if own is None else own.to(x.dtype), None, None, None
+
+
+class _Conv2d(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Conv2d, push: Callable) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.layer, ctx.push = layer, push
+        return nn.Conv2d.forward(layer, x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        (x,), (gradient,), layer = ctx.saved_tensors, gradients, ctx.layer
+        inputs, weight = x.to(gradient.dtype), layer.weight.to(gradient.dtype)
+        backward = functools.partial(
+            torch.ops.aten.convolution_backward,
+            gradient,
+            inputs,
+            weight,
+            None if layer.bias is None else list(layer.bias.shape),
+            layer.stride,
+            layer.padding,
+            layer.dilation,
+            False,
+            [0, 0],
+            layer.groups,
+        )
+
+        def compute() -> tuple[Tensor, ...]:
+            _, own, bias = backward([False, True, layer.bias is not None])
+            return (own,) if layer.bias is None else (own, bias)
+
+        ctx.push(_parameters(layer), compute)
+        own = backward([True, False, False])[0] if ctx.needs_input_grad[0] else None
+        return None if own is None else own.to(x.dtype), None, None, None

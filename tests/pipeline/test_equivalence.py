@@ -1,0 +1,55 @@
+"""Every schedule at every mesh ends with the weights and losses of one process."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from tests.pipeline import scenario
+from tests.pipeline.scenario import SMALL, TOKENS
+
+MODELS = {
+    "mlp": ("model=mlp", "model.width=24", "model.depth=9"),
+    "vit": ("model=vit", "model.width=16", "model.heads=2", "model.depth=7", "model.patch=4"),
+    "gpt": ("model=gpt", "model.width=16", "model.heads=2", "model.depth=7", *TOKENS),
+}
+SCHEDULES = ("1f1b", "gpipe", "eager_1f1b", "interleaved", "zero_bubble")
+# Sums in another order, over three steps.
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-6}
+
+
+def _overrides(pipeline: int, data: int, schedule: str) -> tuple[str, ...]:
+    return (
+        "parallel=pipeline",
+        f"parallel.pipeline.size={pipeline}",
+        f"parallel.data.size={data}",
+        f"parallel.pipeline.schedule={schedule}",
+        # Several buckets a stage.
+        "parallel.data.bucket_cap_mb=0.005",
+    )
+
+
+def _same(ranks, alone, dtype):
+    whole = scenario.merged(ranks)
+    assert whole.keys() == alone.weights.keys()
+    for name, value in alone.weights.items():
+        torch.testing.assert_close(whole[name], value, atol=TOLERANCE[dtype], rtol=0)
+    for rank in ranks:
+        assert rank.losses == pytest.approx(alone.losses, abs=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@pytest.mark.parametrize(("pipeline", "data"), [(2, 1), (4, 1), (2, 2), (4, 2)])
+def test_every_schedule_gives_what_one_process_gives(workers, make_run, pipeline, data, dtype):
+    runs, alone = [], []
+    for model, schedule in itertools.product(MODELS, SCHEDULES):
+        base = (*SMALL, *MODELS[model], f"+data.kwargs.dtype={str(dtype).removeprefix('torch.')}")
+        layout = _overrides(pipeline, data, schedule)
+        runs.append(make_run(*base, *layout, f"launch.processes={pipeline * data}"))
+        alone.append(make_run(*base, "parallel=none", "launch.processes=1"))
+    ranks = workers(pipeline * data, scenario.train, runs, dtype)
+    single = workers(1, scenario.train, alone, dtype)[0]
+    for number in range(len(runs)):
+        _same([rank[number] for rank in ranks], single[number], dtype)
