@@ -13,9 +13,9 @@ SOURCE = ROOT / "src" / "trainer"
 FILES = sorted(SOURCE.rglob("*.py"))
 GROUPS = ("parallel", "comm", "sync", "nccl", "optimizer", "schedule", "model", "data", "logger", "profile")
 # What a group may know of the rest of the package, besides itself.
-COMMON = ("trainer.spec", "trainer.sample", "trainer.replay_table", "trainer.json_lines")
+COMMON = ("trainer.spec", "trainer.sample", "trainer.replay_table", "trainer.json_lines", "trainer.layers")
 # Experiments and the search space are presets of nothing that has a file of its own.
-PRESETS = {"parallel": {"none"}, "profile": {"none"}}
+PRESETS = {"parallel": {"none", "gpipe"}, "profile": {"none"}}
 COLLECTIVES = {
     "all_reduce",
     "all_gather",
@@ -91,20 +91,21 @@ def test_every_collective_names_its_group(path):
             assert ast.unparse(groups[0]) != "None"
 
 
-@pytest.mark.parametrize("package", ["comm", "sync", "parallel", "overlap", "profile"])
+@pytest.mark.parametrize("package", ["comm", "sync", "parallel", "pipeline", "overlap", "profile"])
 def test_nothing_in_a_step_waits_for_the_device(package):
     for path in (SOURCE / package).glob("*.py"):
         if path.name == "metrics.py":  # called at log steps only
             continue
         tree = ast.parse(path.read_text())
-        at_log_steps = {
+        # At log steps, or before the first step.
+        outside = {
             id(node)
             for function in ast.walk(tree)
-            if isinstance(function, ast.FunctionDef) and function.name in ("numbers", "anchor")
+            if isinstance(function, ast.FunctionDef) and function.name in ("numbers", "anchor", "now")
             for node in ast.walk(function)
         }
         for node in ast.walk(tree):
-            if id(node) in at_log_steps:
+            if id(node) in outside:
                 continue
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 assert node.func.attr not in ("item", "synchronize", "barrier"), f"{_name(path)}:{node.lineno}"

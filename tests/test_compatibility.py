@@ -16,6 +16,7 @@ from trainer.comm.noop import NoOp
 from trainer.comm.topk import TopK
 from trainer.compatibility import TABLE, Row
 from trainer.parallel.base import DataAxis, Parallel
+from trainer.parallel.pipeline import PipelineAxis
 from trainer.run import Batch, Clip, Run
 from trainer.spec import ConfigError
 from trainer.sync.delayed import Delayed
@@ -37,6 +38,9 @@ CHOICES: dict[str, list[Any]] = {
         Parallel(),
         Parallel(data=DataAxis(find_unused_parameters=True)),
         Parallel(data=DataAxis(size=1)),
+        Parallel(pipeline=PipelineAxis(size=2)),
+        Parallel(pipeline=PipelineAxis(size=2), data=DataAxis(find_unused_parameters=True)),
+        Parallel(pipeline=PipelineAxis(size=2, schedule="zero_bubble")),
     ],
 }
 
@@ -50,6 +54,12 @@ def base(make_run) -> Run:
     return make_run("launch.processes=2")
 
 
+def placed(run: Run) -> Run:
+    """With as many processes as two replicas need, or one where there is only one."""
+    ranks, fills = run.parallel.ranks()
+    return run.model_copy(update={"place": run.place._replace(processes=2 * ranks if fills else ranks)})
+
+
 def variants(base: Run) -> list[Run]:
     """Every pair of choices of two different kinds, all else by default."""
     return [
@@ -61,9 +71,7 @@ def variants(base: Run) -> list[Run]:
 
 def test_every_pair_of_choices_is_refused_by_its_row_or_accepted(base: Run):
     for run in variants(base):
-        # One replica does without a mesh of two.
-        place = run.place._replace(processes=1) if run.parallel.data.size == 1 else run.place
-        run = run.model_copy(update={"place": place})
+        run = placed(run)
         rows = refused(run)
         if rows:
             with pytest.raises(ConfigError) as caught:
@@ -75,10 +83,7 @@ def test_every_pair_of_choices_is_refused_by_its_row_or_accepted(base: Run):
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.one.name} + {row.other.name}")
 def test_every_row_refuses_some_pair_and_is_one_line(base: Run, row: Row):
-    runs = [
-        run.model_copy(update={"place": run.place._replace(processes=1)}) if run.parallel.data.size == 1 else run
-        for run in variants(base)
-    ]
+    runs = [placed(run) for run in variants(base)]
     assert any(row in refused(run) for run in runs)
     assert "\n" not in str(row.error())
 

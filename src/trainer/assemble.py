@@ -27,11 +27,11 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.record import Record
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
+from trainer.parallel.activation_checkpointing import checkpoint_activations
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor, scaler_for
+from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
 from trainer.pipeline.build import Pipeline
 from trainer.pipeline.build import build as build_pipeline
-from trainer.pipeline.executor import PipelineExecutor
 from trainer.run import Run
 from trainer.spec import dump
 from trainer.sync.base import Replica, Synchroniser
@@ -58,8 +58,10 @@ def assemble(
         model = pipeline.module
     else:
         model = model.to(device)
-        if run.compile:
-            model.compile()
+    checkpoint_activations(model, run.parallel.activation_checkpointing)
+    if run.compile:
+        for part in [model] if pipeline is None else pipeline.modules:
+            part.compile()
     # Replicas start equal and then draw different dropout masks, as do the stages of one.
     _seed(run.seed + 1 + mesh.ranks["data"] + mesh.ranks["pipeline"] * mesh.sizes["data"])
 
@@ -169,11 +171,11 @@ def _executor(
     meter: Meter,
     scaler: torch.amp.GradScaler,
     pipeline: Pipeline | None,
-) -> Executor | PipelineExecutor:
+) -> Executor:
     if pipeline is not None:
         rank = mesh.ranks["pipeline"]
         return pipeline.executor(run, rank, device, meter, scaler, synchroniser.module, synchroniser.complete)
-    return Executor(
+    return WholeExecutor(
         synchroniser.module,
         run.model.loss,
         run.loss_scale,

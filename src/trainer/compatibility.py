@@ -48,6 +48,11 @@ ON_TIME = Feature("any other `sync`", lambda run: not run.sync.early)
 LAZY = Feature("`sync=next_forward`", lambda run: run.sync.lazy)
 LATE = Feature("`sync=delayed`", lambda run: run.sync.late)
 APART = Feature("`sync=local_sgd` or `diloco`", lambda run: run.sync.apart)
+PIPELINE = Feature("`parallel=pipeline` or `gpipe`", lambda run: run.parallel.pipeline.size > 1)
+ZERO_BUBBLE = Feature(
+    "`parallel.pipeline.schedule=zero_bubble` or `auto`",
+    lambda run: run.parallel.pipeline.size > 1 and run.parallel.pipeline.schedule in ("zero_bubble", "auto"),
+)
 
 TABLE = (
     Row(
@@ -98,6 +103,35 @@ TABLE = (
         "precision",
         "fp16 changes its loss scale, and a delayed gradient would keep the old one",
         "use precision=bf16, or sync=strict",
+    ),
+    Row(
+        PIPELINE,
+        LAZY,
+        "sync",
+        "the micro-batches of a pipeline pass through a layer one after another before the first gradient is there, so"
+        " its wait would have to be moved into the schedule",
+        "use sync=strict, or sync=partitioned",
+    ),
+    Row(
+        PIPELINE,
+        UNUSED,
+        "parallel.data.find_unused_parameters",
+        "which parameters have no gradient is told from the graph of one forward pass, and several are under way",
+        "use false, and keep only layers that every batch passes through",
+    ),
+    Row(
+        PIPELINE,
+        PREVIOUS_NORM,
+        "clip.mode",
+        "the norm is that of all stages, which are never at the same place of a step",
+        "use clip.mode=global_norm with sync=strict",
+    ),
+    Row(
+        ZERO_BUBBLE,
+        COMPILE,
+        "compile",
+        "a compiled backward pass cannot be done in two parts",
+        "use compile=false, or parallel.pipeline.schedule=1f1b",
     ),
     Row(
         APART,

@@ -118,8 +118,13 @@ def _make_folder(run: Run) -> None:
 
 
 def describe(run: Run) -> str:
-    """The resolved run as YAML."""
-    return yaml.safe_dump({**dump(run), "place": run.place._asdict()}, sort_keys=False)
+    """The resolved run as YAML; with a pipeline, its schedule as comments that YAML passes over."""
+    described = yaml.safe_dump({**dump(run), "place": run.place._asdict()}, sort_keys=False)
+    if run.parallel.pipeline.size > 1:
+        from trainer.pipeline.check import picture
+
+        described += "".join(f"# {line}\n" for line in picture(run))
+    return described
 
 
 @contextlib.contextmanager

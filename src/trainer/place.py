@@ -72,7 +72,8 @@ def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Pl
     """Decide the number of processes and the device.
 
     `processes` a node as the user set it, or None for auto; `ranks` is the size of the mesh, or where it `fills`, as
-    often as it goes, whatever there is, that of what is repeated. The GPUs are counted through NVML where that works, so that the launcher never opens CUDA.
+    often as it goes, whatever there is, that of what is repeated. The GPUs are counted through NVML where that works,
+    so that the launcher never opens CUDA.
     """
     gpus = torch.cuda.device_count()
     device: Literal["cpu", "cuda"] = "cuda" if gpus else "cpu"

@@ -17,7 +17,7 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor, scaler_for
+from trainer.parallel.executor import WholeExecutor, scaler_for
 
 
 class _Recalling(nn.Module):
@@ -37,8 +37,8 @@ def _train(mesh: Mesh, every: int | None) -> dict[str, Any]:
     net, meter, device = _Recalling(), Meter(HostClock()), torch.device("cpu")
     timed = Timed(meter, *AllReduce().build(mesh.groups["data"]), lambda nbytes: float(nbytes))
     module = replicate(net, DataAxis(), mesh.groups["data"], timed, timed_hook)
-    executor = Executor(
-        module, nn.functional.cross_entropy, device, "fp32", 2, meter, scaler_for("fp32", device), module.no_sync
+    executor = WholeExecutor(
+        module, nn.functional.cross_entropy, 0.5, device, "fp32", 2, meter, scaler_for("fp32", device), module.no_sync
     )
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     ablation = Ablation(executor, meter, device, every) if every else None

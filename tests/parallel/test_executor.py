@@ -14,7 +14,7 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor, scaler_for
+from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
 
 CPU = torch.device("cpu")
 
@@ -22,8 +22,17 @@ CPU = torch.device("cpu")
 def _executor(net: nn.Module, microbatches: int = 1, precision: str = "fp32", meter: Meter | None = None) -> Executor:
     accumulate = getattr(net, "no_sync", contextlib.nullcontext)
     scaler = scaler_for(precision, CPU)
-    return Executor(
-        net, nn.functional.mse_loss, CPU, precision, microbatches, meter or Meter(HostClock()), scaler, accumulate
+    scale = 1 / microbatches
+    return WholeExecutor(
+        net,
+        nn.functional.mse_loss,
+        scale,
+        CPU,
+        precision,
+        microbatches,
+        meter or Meter(HostClock()),
+        scaler,
+        accumulate,
     )
 
 

@@ -16,7 +16,7 @@ from trainer.overlap.meter import Meter
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor, scaler_for
+from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
 from trainer.sync.base import Replica, Sync, Synchroniser
 
 CPU = torch.device("cpu")
@@ -87,6 +87,7 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
         scaler=scaler_for("fp32", CPU),
         device=CPU,
         group=group,
+        parts=mesh.groups["pipeline"],
         state=timed,
         hook=timed_hook,
         divisible=comm.divisible,
@@ -96,9 +97,10 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
         meter=meter,
     )
     synchroniser = rule.attach(replica)
-    executor = Executor(
+    executor = WholeExecutor(
         synchroniser.module,
         case.loss,
+        1 / case.microbatches,
         CPU,
         "fp32",
         case.microbatches,

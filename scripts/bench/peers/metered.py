@@ -13,7 +13,7 @@ from trainer.overlap.clock import clock_for
 from trainer.overlap.meter import Meter, PastStep, Span
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.parallel.ddp import replicate
-from trainer.parallel.executor import Executor, scaler_for
+from trainer.parallel.executor import WholeExecutor, scaler_for
 
 # Steps between readings, as by default.
 LOG_EVERY = 10
@@ -46,7 +46,9 @@ def build(task: Task, metered: bool = True) -> Bare:
         state, hook = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, 2)), timed_hook
     module = replicate(model, run.parallel.data, group, state, hook)
     optimizer, scaler = run.optimizer.build(model), scaler_for(run.precision, device)
-    executor = Executor(module, run.model.loss, device, run.precision, 1, meter, scaler, contextlib.nullcontext)
+    executor = WholeExecutor(
+        module, run.model.loss, 1.0, device, run.precision, 1, meter, scaler, contextlib.nullcontext
+    )
     order = TrainingOrder(run.data.count(), run.batch.size, task.mesh.ranks["data"], run.data_size, run.seed, 0)
     batches = training_batches(task.dataset(), order, 0, 0, device)
 

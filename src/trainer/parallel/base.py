@@ -31,9 +31,11 @@ class Parallel(Component):
 
     pipeline: PipelineAxis = PipelineAxis()
     data: DataAxis = DataAxis()
+    activation_checkpointing: Literal["none", "full"] | Annotated[int, Field(ge=1)] = "none"
+    """which layers keep only their input and are computed again in the backward pass: none, full (all) or every n-th"""
 
     def ranks(self) -> tuple[int, bool]:
-        """The number of ranks in the mesh, and whether it is only that of one replica, of which there may be any number."""
+        """The number of ranks in the mesh, and whether that is only one replica's, of which there may be any number."""
         fills = self.data.size == -1
         return self.pipeline.size * (1 if fills else self.data.size), fills
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -17,7 +18,29 @@ from trainer.overlap.meter import Meter
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-class Executor:
+class Executor(Protocol):
+    """Computes a rank's part of a step."""
+
+    module: nn.Module
+    """what this rank has of the model, perhaps wrapped"""
+    loss: Callable[[Tensor, Tensor], Tensor]
+    has_loss: bool
+    """whether this rank computes the loss; on others it is NaN"""
+
+    def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
+        """The loss of the share, detached, on the device: the mean of its samples', or where losses are sums their sum.
+
+        Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
+        """
+
+    def predict(self, inputs: Tensor) -> Tensor | None:
+        """The model's output, None on ranks without the loss; evaluation moves no gradients and may be uneven."""
+
+    def close(self) -> None:
+        """End what the executor has running."""
+
+
+class WholeExecutor:
     """Runs micro-batches one after another; the gradients are reduced in the last one's backward pass."""
 
     def __init__(
@@ -44,10 +67,6 @@ class Executor:
         )
 
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
-        """The loss of the share, detached, on the device: the mean of its samples', or where losses are sums their sum.
-
-        Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
-        """
         losses = []
         pieces = list(zip(inputs.chunk(self.microbatches), targets.chunk(self.microbatches), strict=True))
         for number, (x, y) in enumerate(pieces):
@@ -64,17 +83,18 @@ class Executor:
         """Nothing is open."""
 
     def predict(self, inputs: Tensor) -> Tensor:
-        """The model's output, computed by the replica itself: evaluation moves no gradients and may be uneven."""
+        # Not through DDP, which would wait for the other replicas.
         inner = self.module.module if isinstance(self.module, DistributedDataParallel) else self.module
         with self._autocast():
             return inner(inputs)
 
 
-def scaler_for(precision: str, device: torch.device, parts: dist.ProcessGroup) -> torch.amp.GradScaler:
+def scaler_for(precision: str, device: torch.device, parts: dist.ProcessGroup | None = None) -> torch.amp.GradScaler:
     """Only fp16 has too few exponent bits for gradients; without it the scaler passes everything through.
 
-    The ranks of `parts` hold parts of one model: where the gradients of one overflow, all leave out the step.
+    The ranks of `parts`, if there are several, hold parts of one model: where the gradients of one overflow, all leave
+    out the step.
     """
-    if dist.get_world_size(parts) > 1:
+    if parts is not None and dist.get_world_size(parts) > 1:
         return ShardedGradScaler(device.type, enabled=precision == "fp16", process_group=parts)
     return torch.amp.GradScaler(device.type, enabled=precision == "fp16")

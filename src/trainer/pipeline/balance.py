@@ -41,7 +41,7 @@ class Cost(NamedTuple):
 def measure(
     chain: Chain, inputs: Tensor, loss: Callable[[Tensor], Tensor], device: torch.device, autocast: Callable
 ) -> list[Cost]:
-    """Run `inputs`, one micro-batch on the CPU, through each unit in turn; the model and the random state stay as they are.
+    """Run `inputs`, one micro-batch on the CPU, through each unit in turn; model and random state stay as they are.
 
     Only one unit is on the device at a time, so a model that no device can hold can be measured.
     """

@@ -50,6 +50,11 @@ class Pipeline:
     begins: tuple[str, ...]
     """the layers that begin the second and later stages"""
 
+    @property
+    def modules(self) -> list[nn.Module]:
+        """The stages' own forward passes."""
+        return [stage.module for stage in self.stages.values()]
+
     def executor(
         self,
         run: Run,
@@ -89,17 +94,14 @@ def build(run: Run, mesh: Mesh, model: nn.Module, device: torch.device, meter: M
     chain = Chain(model, list(cut) or axis.split)
     choice = _decide(run, mesh, chain, device, onward, back)
     if mesh.rank == 0:
-        stages = [[unit.layer for unit in chain.units[first:stop]] for first, stop in chain.bounds(choice.begins)]
+        layers = [[unit.layer for unit in chain.units[first:stop]] for first, stop in chain.bounds(choice.begins)]
         log.info("pipeline: %s", choice.reason)
-        log.info("pipeline: stages %s", ", ".join(f"{names[0]} to {names[-1]}" for names in stages))
+        log.info("pipeline: stages %s", ", ".join(f"{names[0]} to {names[-1]}" for names in layers))
     bounds = chain.bounds(choice.begins)
     own = {number: bounds[number] for number in range(rank, len(bounds), ranks)}
     kept = chain.keep(own.values()).to(device)
     splits = any(action.kind == "W" for action in choice.plan[rank])
     stages = {number: Stage(chain.module(*at, kept), number == 0, splits) for number, at in own.items()}
-    if run.compile:
-        for stage in stages.values():
-            stage.module.compile()
     return Pipeline(kept, stages, choice.plan, onward, back, tuple(chain.units[n].layer for n in choice.begins))
 
 
@@ -174,13 +176,15 @@ def _probe(mesh: Mesh, device: torch.device, onward: Ends, back: Ends) -> list[L
     seconds = [0.0] * len(PROBES)
     messages = [torch.zeros(nbytes, dtype=torch.uint8, device=device) for nbytes in PROBES]
     if rank > 0:
-        assert onward.receiver is not None and back.sender is not None, "there is a rank before"
+        assert onward.receiver is not None, "there is a rank before"
+        assert back.sender is not None, "there is a rank before"
         for message in messages:
             for _ in range(PROBED):
                 dist.recv(message, onward.receiver.peer, group=onward.receiver.group)
                 dist.send(message, back.sender.peer, group=back.sender.group)
     if rank < last:
-        assert onward.sender is not None and back.receiver is not None, "there is a rank after"
+        assert onward.sender is not None, "there is a rank after"
+        assert back.receiver is not None, "there is a rank after"
         for number, message in enumerate(messages):
             times = []
             for _ in range(PROBED):

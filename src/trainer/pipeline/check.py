@@ -7,8 +7,9 @@ import logging
 from torch import nn
 
 from trainer.parallel.pipeline import OF_SEVERAL_STAGES
-from trainer.pipeline.actions import Plan
+from trainer.pipeline.actions import Plan, in_flight
 from trainer.pipeline.cut import Chain
+from trainer.pipeline.grid import grid
 from trainer.pipeline.schedules import SCHEDULES
 from trainer.pipeline.simulate import alike, simulate
 from trainer.run import Run
@@ -18,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def check(run: Run) -> None:
-    """Raise ConfigError if `run` cannot train its model as a pipeline; warn of a bubble that costs more than it must."""
+    """Raise ConfigError if `run` cannot train its model as a pipeline; warn of what makes it slow or different."""
     axis = run.parallel.pipeline
     if axis.stages_a_rank > 1 and axis.schedule not in OF_SEVERAL_STAGES:
         raise ConfigError(
@@ -65,6 +66,21 @@ def plan_of(run: Run) -> Plan:
     axis = run.parallel.pipeline
     name = "1f1b" if axis.schedule == "auto" else axis.schedule
     return SCHEDULES[name](axis.size, axis.stages_a_rank, run.microbatches)
+
+
+def picture(run: Run) -> list[str]:
+    """What the run's schedule will look like, in lines, if all stages take the same time and hops none."""
+    axis, plan = run.parallel.pipeline, plan_of(run)
+    forecast = simulate(plan, alike(axis.total_stages))
+    kind = "1f1b, which schedule=auto may replace" if axis.schedule == "auto" else axis.schedule
+    held = ", ".join(str(in_flight(actions)) for actions in plan)
+    return [
+        f"pipeline: {kind}, {axis.total_stages} stages on {axis.size} ranks, {run.microbatches} micro-batches",
+        *grid(plan).splitlines(),
+        f"bubble: {100 * forecast.bubble:.1f} % of a step, if stages take the same time, backward passes twice that of"
+        " forward passes, and hops none",
+        f"micro-batches whose activations a rank holds at once: {held}",
+    ]
 
 
 def _check_microbatches(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -68,14 +69,14 @@ def choose(
     seconds, choice = best
     stage = costs_of(costs, choice.begins, links)
     slowest = max(f + i + w for f, i, w in zip(stage.forward, stage.backward_input, stage.backward_weight, strict=True))
+    others = ", ".join(f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule)
+    least = bound(costs_of(costs, balance([cost.seconds for cost in costs], axis.size), links), microbatches)
     reason = (
-        f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation ("
-        + ", ".join(f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule)
-        + f"; bound {bound(costs_of(costs, balance([c.seconds for c in costs], axis.size), links), microbatches) * 1000:.0f}"
-        f"); the slowest stage takes {slowest * 1000:.1f} ms a micro-batch and the slowest hop"
-        f" {max(stage.hop) * 1000:.1f} ms"
-        + (f"; for {', '.join(too_large)} the activations do not fit" if too_large else "")
+        f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation ({others}; bound {least * 1000:.0f}); the"
+        f" slowest stage takes {slowest * 1000:.1f} ms a micro-batch, the slowest hop {max(stage.hop) * 1000:.1f} ms"
     )
+    if too_large:
+        reason += f"; the activations of {', '.join(too_large)} do not fit"
     return choice._replace(reason=reason)
 
 
@@ -94,7 +95,7 @@ def costs_of(costs: Sequence[Cost], begins: Sequence[int], links: Sequence[Link]
 
 def _grouped(costs: Sequence[Cost], begins: Sequence[int]) -> list[Sequence[Cost]]:
     edges = [0, *begins, len(costs)]
-    return [costs[first:stop] for first, stop in zip(edges, edges[1:], strict=False)]
+    return [costs[first:stop] for first, stop in itertools.pairwise(edges)]
 
 
 def _peak(costs: Sequence[Cost], begins: Sequence[int], plan: Plan) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -66,7 +67,7 @@ class Chain:
     def bounds(self, begins: Sequence[int]) -> list[tuple[int, int]]:
         """The units [first, stop) of each stage, where stages after the first begin at the units `begins`."""
         edges = [0, *begins, len(self.units)]
-        return list(zip(edges, edges[1:], strict=False))
+        return list(itertools.pairwise(edges))
 
     def module(self, first: int, stop: int, root: nn.Module) -> fx.GraphModule:
         """The units [first, stop) as a module from tensor to tensor, made of the layers of `root`, which has them."""

@@ -33,9 +33,9 @@ class WeightGradients:
         self._anchor = torch.zeros((), device=None if anchor is None else anchor.device, requires_grad=True)
         for layer in module.modules():
             if hasattr(layer, "defer"):
-                layer.defer = self._push
-            elif _splits(layer):
-                layer.forward = functools.partial(self._forward, layer)
+                setattr(layer, "defer", self._push)  # noqa: B010  # of a type that Module does not know
+            elif isinstance(layer, (nn.Linear, nn.Conv2d)) and _splits(layer):
+                layer.forward = functools.partial(self._forward, layer)  # type: ignore[method-assign]
 
     def take(self) -> list[Deferred]:
         """What was pushed since the last call, in the order of the backward pass."""
@@ -45,7 +45,7 @@ class WeightGradients:
 
     def _forward(self, layer: nn.Linear | nn.Conv2d, x: Tensor) -> Tensor:
         if not torch.is_grad_enabled():
-            return type(layer).forward(layer, x)
+            return _forward(layer, x)
         apply = _Linear.apply if isinstance(layer, nn.Linear) else _Conv2d.apply
         return apply(x, self._anchor, layer, self._push)
 
@@ -53,11 +53,15 @@ class WeightGradients:
         self._queue.append(Deferred(parameters, compute))
 
 
-def _splits(layer: nn.Module) -> bool:
-    if type(layer) is nn.Conv2d:
-        # Other paddings are a step of their own before the product.
-        return layer.weight.requires_grad and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-    return type(layer) is nn.Linear and layer.weight.requires_grad
+def _splits(layer: nn.Linear | nn.Conv2d) -> bool:
+    if isinstance(layer, nn.Conv2d) and (layer.padding_mode != "zeros" or isinstance(layer.padding, str)):
+        return False  # such a padding is a step of its own before the product
+    return type(layer) in (nn.Linear, nn.Conv2d) and layer.weight.requires_grad
+
+
+def _forward(layer: nn.Linear | nn.Conv2d, x: Tensor) -> Tensor:
+    """The layer's own pass: the instance's `forward` is replaced, its class's is not."""
+    return type(layer).forward(layer, x)  # type: ignore[arg-type]
 
 
 def _parameters(layer: Any) -> Sequence[nn.Parameter]:
@@ -69,7 +73,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Linear, push: Callable) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer, ctx.push = layer, push
-        return nn.functional.linear(x, layer.weight, layer.bias)
+        return _forward(layer, x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -91,7 +95,7 @@ class _Conv2d(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Conv2d, push: Callable) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer, ctx.push = layer, push
-        return nn.Conv2d.forward(layer, x)
+        return _forward(layer, x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:

@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from trainer.layers import layers_of
 from trainer.spec import ConfigError
 from trainer.sync.base import Replica, Sync, Synchroniser
 from trainer.sync.differences import Differences
-from trainer.sync.layers import layers_of
 from trainer.sync.local_steps import LocalSteps, check_rounds
 
 if TYPE_CHECKING:

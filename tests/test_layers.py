@@ -7,7 +7,7 @@ import torch
 import torchvision
 from torch import nn
 
-from trainer.sync.layers import layers_of
+from trainer.layers import layers_of
 
 
 class _Transformer(nn.Module):

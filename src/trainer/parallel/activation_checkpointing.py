@@ -1,0 +1,37 @@
+"""Activation checkpointing: keep a layer's input only, and compute the layer once more in the backward pass."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from trainer.layers import visit
+
+
+def checkpoint_activations(model: nn.Module, which: Literal["none", "full"] | int) -> None:
+    """Have every layer of `model` ("full"), or every `which`-th, forget its activations (Chen et al. 2016).
+
+    The model's modules and names stay as they are. Dropout draws the same masks again. A layer is what `layers.visit`
+    says, such as a block of a transformer.
+    """
+    if which == "none":
+        return
+    layers = [module for module, whole in visit(model) if whole or _is_leaf(module)]
+    for layer in layers[:: 1 if which == "full" else which]:
+        layer.forward = functools.partial(_forget, layer.forward)
+
+
+def _is_leaf(module: nn.Module) -> bool:
+    has_parameters = next(module.parameters(recurse=False), None) is not None
+    return has_parameters and next(module.children(), None) is None
+
+
+def _forget(forward: Callable, *inputs: Any, **options: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*inputs, **options)
+    return checkpoint(forward, *inputs, use_reentrant=False, **options)
