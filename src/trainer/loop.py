@@ -27,7 +27,6 @@ from trainer.overlap.record import Record
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
-from trainer.pipeline.executor import PipelineExecutor
 from trainer.profile.recording import Recording
 from trainer.run import Run
 from trainer.sync.base import Synchroniser
@@ -42,7 +41,7 @@ class Job:
     run: Run
     mesh: Mesh
     device: torch.device
-    executor: Executor | PipelineExecutor
+    executor: Executor
     optimizer: torch.optim.Optimizer
     synchroniser: Synchroniser
     checkpoints: Checkpoints
