@@ -41,7 +41,8 @@ CASES = (
     ),
     Case(
         "Paced compute",
-        (*FLOORS, *DDP, *RULES),
+        # Each variant of each of four hosts holds its own 100 MB several times, on one machine.
+        (*FLOORS, *DDP[:3], RULES[1]),
         "DDP",
         (*PACED, "batch.size=32"),
         ranks=4,

@@ -69,11 +69,12 @@ def choose(
     seconds, choice = best
     stage = costs_of(costs, choice.begins, links)
     slowest = max(f + i + w for f, i, w in zip(stage.forward, stage.backward_input, stage.backward_weight, strict=True))
-    others = ", ".join(f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule)
+    others = [f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule]
     least = bound(costs_of(costs, balance([cost.seconds for cost in costs], axis.size), links), microbatches)
     reason = (
-        f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation ({others}; bound {least * 1000:.0f}); the"
-        f" slowest stage takes {slowest * 1000:.1f} ms a micro-batch, the slowest hop {max(stage.hop) * 1000:.1f} ms"
+        f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation"
+        f" ({', '.join([*others, f'bound {least * 1000:.0f}'])}); the slowest stage takes {slowest * 1000:.1f} ms a"
+        f" micro-batch, the slowest hop {max(stage.hop) * 1000:.1f} ms"
     )
     if too_large:
         reason += f"; the activations of {', '.join(too_large)} do not fit"

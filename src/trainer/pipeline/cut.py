@@ -40,7 +40,7 @@ class Chain:
         self._check_names(names)
         self.graph = _trace(model, names)
         fine = list(self._units())
-        for unit in fine:
+        for unit in fine[1:]:
             if unit.layer in names and len(unit.entering) != 1:
                 crossing = ", ".join(node.name for node in unit.entering)
                 raise ConfigError(
