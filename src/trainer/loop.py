@@ -181,7 +181,7 @@ def evaluate(job: Job) -> Metrics:
 
 
 def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
-    ranks = gather_ranks(window, job.mesh.control)
+    ranks = gather_ranks(window, job.mesh.control, job.mesh.ranks["pipeline"])
     job.record.write(step, window, ranks)
     metrics = summarise(ranks)
     if job.ablation is not None:

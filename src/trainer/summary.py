@@ -19,8 +19,11 @@ ROWS = {
     "  waiting for data": ("speed/data_wait_ms", "{:.1f} ms"),
     "  forward": ("speed/forward_ms", "{:.1f} ms"),
     "  backward": ("speed/backward_ms", "{:.1f} ms"),
+    "  waiting for activations": ("overlap/wait_activations_ms", "{:.1f} ms"),
+    "  waiting for their gradients": ("overlap/wait_gradients_ms", "{:.1f} ms"),
     "  exposed communication": ("overlap/exposed_ms", "{:.1f} ms"),
     "  optimizer": ("speed/optimizer_ms", "{:.1f} ms"),
+    "pipeline bubble": ("overlap/bubble_share", "{:.0%}"),
     "communication": ("overlap/comm_ms", "{:.1f} ms"),
     "hidden": ("overlap/hidden_ratio", "{:.0%}"),
     "  waiting for slower ranks": ("overlap/wait_for_peers_ms", "{:.1f} ms"),
@@ -31,6 +34,7 @@ ROWS = {
     "compression": ("comm/compression_ratio", "{:.1f} x"),
     "memory of residuals": ("comm/residual_mb", "{:,.1f} MiB a rank"),
     "sent per rank and step": ("comm/bytes_sent", "{:,.0f} bytes"),
+    "  to neighbouring stages": ("pipeline/bytes_sent", "{:,.0f} bytes"),
 }
 
 

@@ -19,6 +19,8 @@ from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import WholeExecutor, scaler_for
 
+NO_PIPELINE = {"await_activations": 0.0, "await_gradients": 0.0}
+
 
 class _Recalling(nn.Module):
     """A layer with buffers, torch's randomness and Python's."""
@@ -78,8 +80,8 @@ def test_a_repeated_step_sends_nothing_and_enters_no_step(workers):
 
 def test_what_communication_costs_is_the_difference_of_the_slowest_ranks():
     ranks = [
-        {"forward": 0.1, "backward": 0.3, "tail": 0.2, "comm": 0.4},
-        {"forward": 0.1, "backward": 0.4, "tail": 0.0, "comm": 0.6},
+        NO_PIPELINE | {"forward": 0.1, "backward": 0.3, "tail": 0.2, "comm": 0.4},
+        NO_PIPELINE | {"forward": 0.1, "backward": 0.4, "tail": 0.0, "comm": 0.6},
     ]
     metrics = compare(ranks, [[2, 0.6], [1, 0.3]])
     assert metrics["overlap/ablation_exposed_ms"] == pytest.approx(300)
@@ -87,7 +89,14 @@ def test_what_communication_costs_is_the_difference_of_the_slowest_ranks():
     assert metrics["overlap/slowdown"] == pytest.approx(0.9 / 0.6)
 
 
+def test_a_wait_for_a_neighbouring_stage_is_part_of_the_step_and_of_its_repetition():
+    sums = {"forward": 0.1, "backward": 0.2, "await_activations": 0.3, "await_gradients": 0.1, "tail": 0.1, "comm": 0.2}
+    metrics = compare([sums], [[1, 0.7]])
+    assert metrics["overlap/ablation_exposed_ms"] == pytest.approx(100)
+    assert metrics["overlap/slowdown"] == pytest.approx(1)
+
+
 def test_nothing_is_said_before_every_rank_has_repeated_a_step():
-    sums = {"forward": 0.1, "backward": 0.3, "tail": 0.2}
+    sums = NO_PIPELINE | {"forward": 0.1, "backward": 0.3, "tail": 0.2}
     assert compare([sums, sums], [[1, 0.3], [0, 0.0]]) == {}
     assert compare([sums, {}], [[1, 0.3], [1, 0.3]]) == {}

@@ -68,6 +68,14 @@ def test_what_a_couriers_thread_computes_hides_nothing_but_autograds_threads_do(
     assert on_cpu([encode, backward, inner], ANCHOR).compute == [(1, 2), (3, 4)]
 
 
+def test_messages_between_stages_are_neither_communication_of_gradients_nor_computing():
+    kernel = event("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 3, 6)
+    everyone = kernel | {"args": {"Collective name": "all_to_all"}}
+    assert on_gpu([kernel | {"args": {"Collective name": "recv"}}, everyone], ANCHOR) == ([(3, 6)], [], [])
+    gloo = [event("user_annotation", f"gloo:{name}", 3, 6, tid=20) for name in ("send", "recv", "all_to_all")]
+    assert on_cpu(gloo, ANCHOR) == ([(3, 6)], [], [])
+
+
 def test_a_hook_that_waits_for_its_collective_does_not_compute_meanwhile():
     events = [
         event("cpu_op", HOOKS, 0, 10),

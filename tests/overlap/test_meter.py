@@ -98,7 +98,10 @@ def test_a_step_with_half_of_its_communication_hidden(meter: Meter, clock: SetCl
         "exchange": 10,
         "exposed": 5,
         "tail": 5,
+        "await_activations": 0,
+        "await_gradients": 0,
         "bytes": 80,
+        "stage_bytes": 0,
     }
     assert set(measured) == set(SUMS)
 
@@ -242,6 +245,48 @@ def test_a_bucket_that_outlasts_its_step_is_communication_of_both_steps(meter: M
     assert PastSpan("comm", "bucket 0", 0, 4, 0, 0) in second.spans
     assert second.buckets == []
     assert (second.sums["comm"], second.sums["exposed"], second.sums["bytes"]) == (4, 1, 0)
+
+
+def test_a_pipelines_waits_and_messages_are_summed_and_hide_nothing(meter: Meter, clock: SetClock):
+    measured = measure(
+        meter,
+        clock,
+        0,
+        20,
+        ("await_activations", 0, 3),
+        ("forward", 3, 5),
+        ("send_onward", 5, 8, 64.0),
+        ("await_gradients", 5, 9),
+        ("comm", 7, 10, 16.0),
+        ("backward", 9, 12),
+        ("await_gradients", 12, 13),
+        ("send_back", 13, 14, 32.0),
+    )
+    assert (measured["await_activations"], measured["await_gradients"]) == (3, 5)
+    assert (measured["stage_bytes"], measured["bytes"]) == (96, 16)
+    assert (measured["forward"], measured["exposed"]) == (2, 2)
+
+
+def test_a_message_that_outlasts_its_step_is_sent_once(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 10):
+        clock.now = 9
+        late = meter.begin("send_onward", "activations of micro-batch 3 to stage 1")
+        late.bytes = late.size = 64.0
+    with step(meter, clock, 10, 20):
+        clock.now = 12
+        late.end = clock.mark()
+    first, second = meter.read()
+    assert [past.sums["stage_bytes"] for past in (first, second)] == [64, 0]
+    assert PastSpan("send_onward", late.name, 0, 2, 0, 0) in second.spans
+
+
+def test_what_stages_send_each_other_between_steps_is_no_part_of_one(meter: Meter, clock: SetClock):
+    with step(meter, clock, 0, 10):
+        pass
+    work(meter, clock, "send_onward", 11, 14, 64.0)
+    with step(meter, clock, 12, 20):
+        pass
+    assert [past.sums["stage_bytes"] for past in meter.read()] == [0, 0]
 
 
 def test_what_ends_between_two_steps_is_in_neither_of_the_later_ones(meter: Meter, clock: SetClock):

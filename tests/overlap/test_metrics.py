@@ -35,6 +35,33 @@ def test_a_ratio_without_communication_is_left_out():
     assert metrics["overlap/exposed_share"] == 0
 
 
+def test_a_pipeline_says_what_it_waits_and_sends():
+    first = sums(step=1.0, await_gradients=0.2, stage_bytes=100.0)
+    last = sums(step=1.0, await_activations=0.3, await_gradients=0.1, stage_bytes=300.0)
+    metrics = summarise(Ranks([first, last], [0.0, 0.0], 1))
+    assert metrics["overlap/bubble_share"] == pytest.approx(0.3)
+    assert metrics["overlap/bubble_share/worst"] == pytest.approx(0.4)
+    assert metrics["overlap/wait_activations_ms"] == pytest.approx(150)
+    assert metrics["overlap/wait_gradients_ms/worst"] == pytest.approx(200)
+    assert metrics["pipeline/bytes_sent"] == 200
+    plain = summarise(Ranks([sums(step=1.0)], [0.0], 1))
+    assert {name for name in metrics if name not in plain} == {
+        "overlap/bubble_share",
+        "overlap/bubble_share/worst",
+        "overlap/wait_activations_ms",
+        "overlap/wait_activations_ms/worst",
+        "overlap/wait_gradients_ms",
+        "overlap/wait_gradients_ms/worst",
+        "pipeline/bytes_sent",
+    }
+
+
+def test_a_stage_without_gradients_to_reduce_does_not_hide_what_others_hide():
+    ranks = [sums(step=1.0, comm=0.5, exchange=0.5, exposed=0.1, bytes=1e6), sums(step=1.0)]
+    metrics = summarise(Ranks(ranks, [0.0, 0.0], 1))
+    assert metrics["overlap/hidden_ratio"] == metrics["overlap/hidden_ratio/worst"] == pytest.approx(0.8)
+
+
 def test_ranks_that_measured_nothing_are_left_out():
     assert summarise(Ranks([{}, {}], [0.0, 0.0], 1)) == {}
     assert summarise(Ranks([sums(step=1.0), {}], [0.0, 0.0], 1))["speed/step_ms"] == 1000
@@ -81,3 +108,16 @@ def test_who_waited_is_told_by_the_steps_that_all_have_measured(workers):
     for ranks in workers(2, _behind):
         assert [one["peers"] for one in ranks.sums] == [3.0, 0.0]
         assert ranks.last == 1
+
+
+def _stages(mesh: Mesh) -> Ranks:
+    """Two stages of two ranks; the second has two buckets a step, and in each stage the first rank is a second late."""
+    part, late = divmod(mesh.rank, 2)
+    buckets = [PastBucket(n, 1.0 - late, 4.0) for n in range(part + 1)]
+    return gather_ranks([PastStep(0, 0.0, dict.fromkeys(SUMS, 1.0), [], buckets)], mesh.control, part)
+
+
+def test_ranks_wait_for_those_of_their_own_stage(workers):
+    for ranks in workers(4, _stages):
+        assert [one["peers"] for one in ranks.sums] == [0.0, 1.0, 0.0, 1.0]
+        assert ranks.ahead == [0.0] * 4

@@ -47,6 +47,18 @@ def test_every_lane_is_a_named_track_and_buckets_side_by_side_get_rows():
     }
 
 
+def test_a_pipelines_waits_and_messages_have_tracks_too():
+    step = past_step(
+        100.5,
+        0.010,
+        ("await_activations", 0.0, 0.002, "stage 1, micro-batch 0", 0.0, 0.0),
+        ("await_gradients", 0.004, 0.005, "stage 1, micro-batch 0", 0.0, 0.0),
+        ("send_onward", 0.003, 0.006, "activations of micro-batch 0 to stage 2", 64.0, 64.0),
+    )
+    drawn = tracks(list(lanes({11: step}, ANCHOR, rank=2)))
+    assert {name: len(bars) for name, bars in drawn.items()} == {"steps": 1, "waits": 2, "sends": 1}
+
+
 def test_a_bucket_stands_where_it_was_with_its_bytes():
     bar = next(event for event in lanes({11: STEP}, ANCHOR, rank=2) if event["name"] == "bucket 0")
     assert bar["args"] == {"step": 11, "bucket_bytes": 4096, "sent_bytes": 2048}

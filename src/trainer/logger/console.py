@@ -20,6 +20,7 @@ SHOWN = {
     "speed/samples_per_s": ("samples/s", "{:.0f}"),
     "speed/step_ms": ("step", "{:.1f} ms"),
     "overlap/hidden_ratio": ("hidden", "{:.0%}"),
+    "overlap/bubble_share": ("bubble", "{:.0%}"),
 }
 
 

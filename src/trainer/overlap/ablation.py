@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer.overlap.meter import Meter
+from trainer.overlap.meter import AWAITS, Meter
 from trainer.parallel.executor import Executor
 
 
@@ -51,13 +51,14 @@ def compare(ranks: list[dict[str, float]], repeated: list[list[float]]) -> dict[
 
     `overlap/ablation_exposed_ms` is what communication adds to the forward and backward passes of the slowest rank,
     `overlap/ablation_hidden_ratio` what of communication it does not add, and `overlap/slowdown` computing beside
-    communication over computing alone, as the mean over ranks.
+    communication over computing alone, as the mean over ranks. Waiting for neighbouring stages is part of a pipeline's
+    passes: a repeated step has it, too.
     """
     pairs = [(sums, seconds / count) for sums, (count, seconds) in zip(ranks, repeated, strict=True) if sums and count]
     if len(pairs) < len(ranks):
         return {}
-    computing = [sums["forward"] + sums["backward"] for sums, _ in pairs]
-    whole = [sums["forward"] + sums["backward"] + sums["tail"] for sums, _ in pairs]
+    computing = [sum(sums[lane] for lane in ("forward", "backward", *AWAITS)) for sums, _ in pairs]
+    whole = [passes + sums["tail"] for passes, (sums, _) in zip(computing, pairs, strict=True)]
     alone = [seconds for _, seconds in pairs]
     exposed, comm = max(whole) - max(alone), sum(sums["comm"] for sums, _ in pairs) / len(pairs)
     return {

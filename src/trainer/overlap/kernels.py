@@ -50,8 +50,8 @@ def find_anchor(events: Iterable[Event], name: str, moment: float) -> Anchor:
 
 
 def on_gpu(events: Iterable[Event], anchor: Anchor) -> Work:
-    """Kernels of NCCL against all other kernels. Copies and fills are neither."""
-    spans = list(_spans(events, anchor))
+    """Kernels of NCCL against all other kernels. Copies and fills are neither, nor is what stages send each other."""
+    spans = [(event, interval) for event, interval in _spans(events, anchor) if not _between_stages(event)]
     kernels = [(event["name"].startswith("nccl"), interval) for event, interval in spans if event["cat"] == "kernel"]
     return Work(
         comm=[interval for is_nccl, interval in kernels if is_nccl],
@@ -74,10 +74,18 @@ def on_cpu(events: Iterable[Event], anchor: Anchor) -> Work:
         if event["cat"] == "cpu_op" and event["tid"] in threads and event["name"] != HOOKS
     )
     return Work(
-        comm=[interval for event, interval in spans if event["name"].startswith("gloo:")],
+        comm=[
+            interval for event, interval in spans if event["name"].startswith("gloo:") and not _between_stages(event)
+        ],
         compute=union(operators),
         copies=[],
     )
+
+
+def _between_stages(event: Event) -> bool:
+    """Whether it is a message from one rank to another: collectives have other names, also where kernels are shared."""
+    name = event.get("args", {}).get("Collective name") or event["name"].removeprefix("gloo:")
+    return name in ("send", "recv")
 
 
 def _spans(events: Iterable[Event], anchor: Anchor) -> Iterable[tuple[Event, Interval]]:

@@ -15,8 +15,12 @@ from trainer.overlap.interval import Interval, length, subtract
 # Lanes of threads that work on between two steps.
 BACKGROUND = ("comm", "exchange", "optimizer")
 COMPUTE = ("forward", "backward", "optimizer")
+# Of a pipeline: the training thread waits for a neighbouring stage, and a message to one is on the wire.
+AWAITS = ("await_activations", "await_gradients")
+SENDS = ("send_onward", "send_back")
 # The quantities of a step that add up, so that means over steps and ranks are sums: seconds, and bytes at the end.
-SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", "bytes")
+BYTES = ("bytes", "stage_bytes")
+SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", *AWAITS, *BYTES)
 
 
 @dataclass
@@ -24,7 +28,8 @@ class Span:
     """Work between two marks of the clock.
 
     Lanes: `forward`, `backward`, `optimizer`, `data`; `comm`, a bucket from its hook's call to its arrival; `exchange`,
-    the part of a bucket's time in which its hook is in a collective.
+    the part of a bucket's time in which its hook is in a collective. In a pipeline also AWAITS, in which a rank has
+    nothing to do, and SENDS, a message from its handing over to its end on the wire, perhaps after the step.
     """
 
     lane: str
@@ -37,7 +42,7 @@ class Span:
     bytes: float = 0.0
     """bytes that this rank sent"""
     number: int = -1
-    """of a bucket: how many came before it, the same on all ranks"""
+    """of a bucket: how many came before it, the same on all ranks that hold the same part of the model"""
 
 
 class PastBucket(NamedTuple):
@@ -105,7 +110,10 @@ class Meter:
         return self._open.number
 
     def begin_step(self) -> None:
-        """What other threads began since the last `end_step` is part of this step; all else is dropped."""
+        """What other threads began since the last `end_step` is part of this step; all else is dropped.
+
+        So are messages between stages: it is the training thread that sends them, between two steps for an evaluation.
+        """
         between = [span for span in self._open.spans if span.lane in BACKGROUND]
         self._open = _Step(self._open.number + 1, self.clock.mark(), spans=between)
 
@@ -203,10 +211,11 @@ def _sums(duration: float, spans: list[PastSpan]) -> dict[str, float]:
     last_bucket = max((end for _, end in lanes["comm"]), default=0.0)
     return {
         "step": duration,
-        **{lane: length(lanes[lane]) for lane in (*COMPUTE, "data", "comm")},
+        **{lane: length(lanes[lane]) for lane in (*COMPUTE, *AWAITS, "data", "comm")},
         # A hook that is one collective is in it all the time.
         "exchange": length(lanes["exchange"] or lanes["comm"]),
         "exposed": length(subtract(lanes["comm"], compute)),
         "tail": max(0.0, last_bucket - last_backward),
         "bytes": sum(span.bytes for span in spans if span.lane == "comm"),
+        "stage_bytes": sum(span.bytes for span in spans if span.lane in SENDS),
     }

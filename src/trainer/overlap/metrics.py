@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from trainer.overlap import peers
+from trainer.overlap import alignment, peers
 from trainer.overlap.meter import SUMS, PastStep
 
 MILLISECONDS = {
@@ -22,6 +22,11 @@ MILLISECONDS = {
     "exposed": "overlap/exposed_ms",
     "tail": "overlap/tail_ms",
     "peers": "overlap/wait_for_peers_ms",
+}
+# Only where stages send each other anything.
+PIPELINE_MILLISECONDS = {
+    "await_activations": "overlap/wait_activations_ms",
+    "await_gradients": "overlap/wait_gradients_ms",
 }
 
 
@@ -44,21 +49,28 @@ def gather(values: Sequence[float], group: dist.ProcessGroup) -> torch.Tensor:
     return torch.stack(everyone)
 
 
-def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup) -> Ranks:
-    """What all ranks of `group` measured in a window of steps; collective."""
+def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup, part: int = 0) -> Ranks:
+    """What all ranks of `group` measured in a window of steps; collective.
+
+    `part` says which part of the model this rank holds, as its rank in a pipeline does: only ranks of one part have the
+    same buckets and wait for each other there. Clocks of other machines are told by these buckets, and from one part
+    to another by the messages between stages.
+    """
     totals = [sum(step.sums[name] for step in steps) for name in SUMS]
     first, last = (steps[0].number, steps[-1].number) if steps else (0, -1)
     mine = peers.buckets(steps)
-    ranks = gather([peers.clock_name(), len(mine), first, last, len(steps), *totals], group)
-    counts, numbers = ranks[:, 1].long().tolist(), ranks[:, 4]
+    ranks = gather([peers.clock_name(), part, first, last, len(steps), *totals], group)
+    clocks, numbers = ranks[:, 0].long().tolist(), ranks[:, 4]
+    holding = [torch.nonzero(ranks[:, 1] == one).flatten().tolist() for one in ranks[:, 1].unique()]
     waited, ahead = torch.zeros(len(ranks), dtype=torch.float64), torch.zeros(len(ranks), dtype=torch.float64)
-    if max(counts):
-        padded = torch.nn.functional.pad(mine, (0, 0, 0, max(counts) - len(mine)))
-        everyone = gather(padded.flatten().tolist(), group).view(len(ranks), -1, 3)
-        times = peers.common([rank[:count] for rank, count in zip(everyone, counts, strict=True)])
-        ahead = peers.offsets(times, ranks[:, 0].long().tolist())
+    everyone = _gather_rows(mine, group)
+    for members in holding:
+        times = peers.common([everyone[rank] for rank in members])
+        ahead[members] = peers.offsets(times, [clocks[rank] for rank in members])
         # As if the buckets that not all have measured yet were like the others.
-        waited = peers.waits(times, ahead).sum(dim=1) * ranks[:, 1] / max(1, times.shape[1])
+        counts = torch.tensor([float(len(everyone[rank])) for rank in members])
+        waited[members] = peers.waits(times, ahead[members]).sum(dim=1) * counts / max(1, times.shape[1])
+    ahead = alignment.across(holding, clocks, ahead, lambda: _gather_rows(alignment.messages(steps), group))
     # A rank may be a step behind: its last bucket has not been marked as arrived yet.
     first, last = int(ranks[:, 2].max()), int(ranks[:, 3].min())
     return Ranks(
@@ -69,6 +81,14 @@ def gather_ranks(steps: Sequence[PastStep], group: dist.ProcessGroup) -> Ranks:
         ahead.tolist(),
         last if last >= first else None,
     )
+
+
+def _gather_rows(mine: torch.Tensor, group: dist.ProcessGroup) -> list[torch.Tensor]:
+    """The tables of all ranks of `group`, which differ in the number of their rows; collective."""
+    counts = gather([len(mine)], group).flatten().long().tolist()
+    padded = torch.nn.functional.pad(mine, (0, 0, 0, max(counts) - len(mine)))
+    everyone = gather(padded.flatten().tolist(), group).view(len(counts), max(counts), mine.shape[1])
+    return [rows[:count] for rows, count in zip(everyone, counts, strict=True)]
 
 
 def summarise(ranks: Ranks) -> dict[str, float]:
@@ -83,17 +103,25 @@ def summarise(ranks: Ranks) -> dict[str, float]:
     table = {name: torch.tensor([sums[name] for sums in measured], dtype=torch.float64) for name in measured[0]}
 
     metrics: dict[str, float] = {}
-    for key, name in MILLISECONDS.items():
+    pipeline = bool(table["stage_bytes"].any())
+    for key, name in (MILLISECONDS | (PIPELINE_MILLISECONDS if pipeline else {})).items():
         metrics[name] = table[key].mean().item() * 1000
         metrics[f"{name}/worst"] = table[key].max().item() * 1000
-    communicated = bool((table["comm"] > 0).all())
-    if communicated:
+    if pipeline:
+        waited = table["await_activations"] + table["await_gradients"]
+        metrics["overlap/bubble_share"] = (waited.sum() / table["step"].sum()).item()
+        metrics["overlap/bubble_share/worst"] = (waited / table["step"]).max().item()
+        metrics["pipeline/bytes_sent"] = table["stage_bytes"].mean().item()
+    # A part of the model may have nothing to reduce.
+    communicated = table["comm"] > 0
+    if communicated.any():
         metrics["overlap/hidden_ratio"] = 1 - (table["exposed"].sum() / table["comm"].sum()).item()
-        metrics["overlap/hidden_ratio/worst"] = 1 - (table["exposed"] / table["comm"]).max().item()
+        worst = (table["exposed"] / table["comm"])[communicated].max().item()
+        metrics["overlap/hidden_ratio/worst"] = 1 - worst
     metrics["overlap/exposed_share"] = (table["exposed"].sum() / table["step"].sum()).item()
     metrics["comm/bytes_sent"] = table["bytes"].mean().item()
     moving = (table["exchange"] - table["peers"]).sum().item()
-    if communicated and moving > 0:
+    if communicated.any() and moving > 0:
         metrics["comm/wire_gbit_per_s"] = table["bytes"].sum().item() * 8e-9 / moving
     return metrics
 

@@ -28,7 +28,10 @@ def buckets(window: Sequence[PastStep]) -> Tensor:
 
 
 def common(ranks: Sequence[Tensor]) -> Tensor:
-    """Starts and ends of the buckets that all ranks have measured, (ranks, buckets, 2)."""
+    """Starts and ends of the buckets that all ranks have measured, (ranks, buckets, 2).
+
+    The ranks are those that hold the same part of the model: others have other buckets under the same numbers.
+    """
     numbers = set.intersection(*({int(number) for number in rank[:, 0]} for rank in ranks))
     return torch.stack([rank[[int(number) in numbers for number in rank[:, 0]], 1:] for rank in ranks])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainer.overlap.kernels import Anchor, Event
-from trainer.overlap.meter import COMPUTE, PastStep
+from trainer.overlap.meter import AWAITS, COMPUTE, SENDS, PastStep
 
 # Every lane's track, in the order in which they are shown.
 TRACKS = {
@@ -19,6 +19,8 @@ TRACKS = {
     "comm": "communication",
     "exchange": "exchanges",
     "wait": "waits",
+    **dict.fromkeys(AWAITS, "waits"),
+    **dict.fromkeys(SENDS, "sends"),
     "data": "data",
 }
 # No process has an id this high, so the tracks stand by themselves.
