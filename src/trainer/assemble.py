@@ -53,7 +53,8 @@ def assemble(
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
     if mesh.sizes["pipeline"] > 1:
-        same = manifest.get("sizes") == mesh.sizes
+        # A cut by measured times is that of the checkpoint, so that each rank goes on with what was its own.
+        same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.split == "auto"
         pipeline = build_pipeline(run, mesh, model, device, meter, manifest["begins"] if same else ())
         model = pipeline.module
     else:

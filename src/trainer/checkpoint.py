@@ -134,15 +134,18 @@ class Checkpoints:
             self.scaler.load_state_dict({k: type(v)(wanted[f"scaler.{k}"].item()) for k, v in scaling.items()})
         for kind, carrier in self.carriers.items():
             ranks = [_under(prefix, wanted) for prefix in carried[kind]]
-            carrier.resume(ranks, self.mesh.rank if same_world else None)
+            if same_world:
+                carrier.resume(ranks, self.mesh.rank)
+            else:
+                carrier.resume(_replicas(ranks, manifest["sizes"]), None)
         if same_world:
             _set_random_state(_under(mine, wanted))
         elif self.mesh.rank == 0:
             log.warning(
-                "checkpoint: the number of ranks has changed from %d to %d: dropout draws from a fresh stream, and what"
-                " a hook had not sent is shared out",
-                world,
-                self.mesh.world,
+                "checkpoint: %s: dropout draws from a fresh stream, and what a hook had not sent is shared out",
+                f"the number of ranks has changed from {world} to {self.mesh.world}"
+                if world != self.mesh.world
+                else "the ranks hold other parts of the model than before",
             )
         return manifest["step"]
 
@@ -251,6 +254,15 @@ def check_resume(run: Run) -> Path | None:
             " choose the model it was saved with, or start afresh with checkpoint.resume=null"
         )
     return path
+
+
+def _replicas(ranks: Sequence[dict[str, Tensor]], sizes: Mapping[str, int]) -> list[dict[str, Tensor]]:
+    """What the ranks of each replica of the model carried, together: parameters have names of their own in each."""
+    replicas: list[dict[str, Tensor]] = [{} for _ in range(sizes["data"])]
+    # Ranks that hold the same part are neighbours, since "data" comes after "pipeline" in the mesh.
+    for number, rank in enumerate(ranks):
+        replicas[number % sizes["data"]] |= rank
+    return replicas
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadat
 from trainer.spec import ConfigError
 
 MANIFEST = "manifest.json"
-FORMAT = 1
+FORMAT = 2
 
 
 def path_of(folder: Path, step: int) -> Path:

@@ -48,6 +48,17 @@ def tokens(dtype: str = "float64", count: int = 64) -> Split:
     return Split(data, data)
 
 
+def net() -> nn.Module:
+    layers = [
+        nn.Flatten(),
+        nn.Linear(64, 16),
+        nn.Tanh(),
+        nn.Sequential(nn.Linear(16, 16), nn.Tanh()),
+        nn.Linear(16, 10),
+    ]
+    return nn.Sequential(*layers)
+
+
 def summed(output: Tensor, target: Tensor) -> Tensor:
     """The sum of the samples' cross-entropies, small enough for the same learning rate."""
     return nn.functional.cross_entropy(output, target, reduction="sum") / 16

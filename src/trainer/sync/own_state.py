@@ -32,7 +32,8 @@ class OwnState:
 
     def resume(self, ranks: Sequence[dict[str, Tensor]]) -> None:
         """Take over one rank's state, or the mean of several: a momentum of weights that are the mean themselves."""
-        kept = [key for key in ranks[0] if key.startswith(OPTIMIZER)]
+        own = set(self._names.values())
+        kept = [key for key in ranks[0] if key.removeprefix(OPTIMIZER).rpartition("/")[0] in own]
         if kept:
             order = [self._names[id(p)] for group in self._optimizer.param_groups for p in group["params"]]
             state: dict[int, dict[str, Tensor]] = {}
