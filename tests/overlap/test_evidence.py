@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainer.overlap import evidence
-from trainer.overlap.evidence import Evidence, Metrics, Window
+from trainer.overlap.evidence import Event, Evidence, Metrics, Window
 
 HEADER = {"step": 0, "version": 1, "hosts": ["a"], "links_gbit": [None]}
 
@@ -91,3 +91,14 @@ def test_a_run_yaml_that_is_no_mapping_leaves_no_options(folder: Path, text: str
 
 def test_windows_know_the_slowest_rank():
     assert Window(step=1, steps=1, ranks=[{"step": 1.0}, {}, {"step": 3.0}]).step_seconds() == 3.0
+
+
+def test_a_recorded_step_tells_which_stages_each_rank_has():
+    def span(stage: int) -> Event:
+        return Event("forward", f"stage {stage}, micro-batch 0", 0, 1, 0, 0)
+
+    recorded = Window(step=1, steps=1, ranks=[{}] * 3, timeline=[[span(0), span(2)], [span(1)]])
+    first = Window(step=1, steps=1, ranks=[{}] * 3)
+    assert Evidence(Path(), windows=[first, recorded]).stages() == [(0, 2), (1,), ()]
+    assert Evidence(Path(), windows=[first]).stages() == [()] * 3
+    assert Evidence(Path(), hosts=["a", "b"]).stages() == [(), ()]

@@ -72,3 +72,45 @@ def run(folder: Path = Path("runs/made/up"), steps: int = 50, ranks: int = 2, **
         "windows": [window(at, ranks, timeline=at % 20 == 0) for at in logged],
     }
     return Evidence(folder, **(whole | parts))
+
+
+def pipeline(messages: float = 1.0) -> list[list[Event]]:
+    """Two stages with a replica each and two micro-batches, one bucket; `messages` is the MB of one between stages."""
+    timeline = []
+    for rank in range(4):
+        stage, late = divmod(rank, 2)
+        spans = [
+            ("data", "", 0, 2),
+            *([("await_activations", "stage 1, micro-batch 0", 2, 12)] if stage else []),
+            *(
+                (lane, f"stage {stage}, micro-batch {m}", start + 10 * stage + 30 * m, end + 10 * stage + 30 * m)
+                for m in range(2)
+                for lane, start, end in (("forward", 2, 10), ("backward", 15, 30))
+            ),
+            *([] if stage else [("await_gradients", "stage 0, micro-batch 0", 10, 15)]),
+        ]
+        events = [Event(lane, name, float(start), float(end), 0.0, 0.0) for lane, name, start, end in spans]
+        lane, what = ("send_back", "gradients") if stage else ("send_onward", "activations")
+        for m in range(2):
+            start, size = 11.0 + 10 * stage + m, messages * 1e6
+            name = f"{what} of micro-batch {m} to stage {1 - stage}"
+            events.append(Event(lane, name, start, 13.0 + 10 * stage + 3 * m, size, size))
+        # The second stage has two buckets, and its second rank comes to both 2 ms late.
+        for number in range(1 + stage):
+            start = 60.0 + 10 * stage + number + 2 * late
+            events.append(Event("comm", f"bucket {number}", start, 75.0 + 10 * stage + number, 5e6, 5e6))
+        timeline.append(events)
+    return timeline
+
+
+def pipeline_window(at: int) -> Window:
+    first = {"step": 0.1, "forward": 0.016, "backward": 0.03, "await_activations": 0.0, "await_gradients": 0.005}
+    last = first | {"await_activations": 0.01, "await_gradients": 0.0}
+    sums = [stage | {"bytes": 5e6, "stage_bytes": 2e6, "peers": 0.0} for stage in (first, first, last, last)]
+    return Window(step=at, steps=10, ranks=sums, timeline=pipeline())
+
+
+def pipeline_run(**parts: Any) -> Evidence:
+    waits = {"overlap/bubble_share": 0.075, "overlap/wait_activations_ms": 5.0, "overlap/wait_gradients_ms": 2.5}
+    metrics = [line(at, **waits, **{"pipeline/bytes_sent": 2e6}) for at in (10, 20)]
+    return run(**({"windows": [pipeline_window(10), pipeline_window(20)], "metrics": metrics, "steps": 20} | parts))

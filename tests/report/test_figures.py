@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.report.scene import run
+from tests.report.scene import pipeline_run, run
+from trainer.overlap.evidence import Metrics
 from trainer.report import figures, units
 
 
@@ -35,6 +36,17 @@ def test_the_headline_answers_whether_it_overlaps():
         "10.0 ms, 12% of the step, is exposed."
     )
     assert figures.headline(run(metrics=[])).startswith("No communication was measured")
+
+
+def test_the_headline_of_a_pipeline_says_its_bubble():
+    assert figures.headline(pipeline_run()).endswith(
+        "is exposed. Ranks wait for neighbouring stages in 7.5% of a step."
+    )
+    alone = pipeline_run(metrics=[Metrics(step=10, **{"overlap/bubble_share": 0.2})])
+    assert figures.headline(alone) == "Ranks wait for neighbouring stages in 20% of a step."
+    assert figures.Figure("7.5%", "bubble of the pipeline") in figures.glance(pipeline_run())
+    rows = {label: value for label, value, _ in figures.numbers(pipeline_run()).rows}
+    assert rows["sent by a rank to neighbouring stages"] == "2.00 MB"
 
 
 def test_the_table_has_the_worst_rank_where_it_is_known():

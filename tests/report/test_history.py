@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.report.scene import line, run
+from tests.report.scene import line, pipeline_run, run
 from trainer.report import history, series
 
 
@@ -58,3 +58,19 @@ def test_the_table_has_a_row_for_every_point_and_gaps_where_nothing_was_measured
     accuracy = found.columns.index("accuracy")
     assert [row[accuracy] for row in found.rows] == [None, None, None, None, 0.98]
     assert history.numbers(past(metrics=[])) is None
+
+
+def test_a_pipelines_waits_are_one_part_of_a_step():
+    chart = history.parts(series.history(pipeline_run()))
+    assert "bubble of the pipeline" in [meaning for _, meaning in chart.legend]
+    # 82 ms a step, of which 80 are known without the bubble, and 7.5 are bubble: nothing is left.
+    assert [sorted(row.values())[0] for row in chart.spec["data"]["values"]] == [0, 0]
+    assert "bubble of the pipeline" not in [meaning for _, meaning in history.parts(past()).legend]
+
+
+def test_the_table_of_a_pipeline_has_its_bubble_and_what_stages_send():
+    found = history.numbers(series.history(pipeline_run()))
+    row = dict(zip(found.columns, found.rows[0], strict=True))
+    assert (row["bubble of the pipeline (ms)"], row["sent to neighbouring stages (MB)"]) == (7.5, 2.0)
+    assert "Bubble is" in history.shares(series.history(pipeline_run())).says
+    assert "Bubble is" not in history.shares(past()).says

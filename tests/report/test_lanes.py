@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.report.scene import step
+from tests.report.scene import pipeline, step
+from trainer.overlap.evidence import Event
 from trainer.report import lanes, spans
 
 
@@ -47,3 +48,54 @@ def test_a_queue_ends_where_its_bucket_begins():
     timeline = [[event._replace(start_ms=30.0) if event.name == "bucket 1" else event for event in step()]]
     (strip,) = lanes.queues(spans.bars(timeline, serial=True), [0])
     assert (strip["start"], strip["end"]) == (30.0, 50.0)
+
+
+def test_the_ranks_of_a_pipeline_lie_below_each_other_and_say_their_stages():
+    assert lanes.shown(pipeline()) == [0, 2, 1, 3]
+    assert lanes.names(pipeline(), [0, 2]) == ["rank 0 · stage 0", "rank 2 · stage 1"]
+    assert lanes.called(5, (1, 3)) == "rank 5 · stages 1, 3"
+    assert lanes.shown([step()] * 3) == [0, 1, 2]
+
+
+def test_of_too_many_pipelines_the_one_with_the_most_work_is_shown():
+    def rank(stage: int, end: float) -> list[Event]:
+        return [Event("forward", f"stage {stage}, micro-batch 0", 0.0, end, 0.0, 0.0)]
+
+    many = [rank(stage, 10.0 + (replica == 6)) for stage in range(2) for replica in range(10)]
+    assert lanes.shown(many) == [6, 16]
+    long = [rank(stage, 10.0) for stage in range(30)]
+    shown = lanes.shown(long)
+    assert len(shown) == lanes.FEW
+    assert shown[0] == 0
+    assert shown[-1] == 29
+    assert shown == sorted(shown)
+
+
+def test_messages_lie_below_the_buckets_of_their_rank():
+    bars = spans.bars(pipeline(), serial=False)
+    rows = lanes.placed(bars, [0, 2, 1, 3], ["a", "b", "c", "d"])
+    of = {
+        kind: [row for row in rows if row["kind"] == kind and row["said"].startswith("b")] for kind in spans_kinds(bars)
+    }
+    assert max(row["y2"] for row in of["comm"]) < min(row["y"] for row in of["send"])
+    assert max(row["y2"] for row in of["send"]) < 2
+    assert [row["label"] for row in of["forward"]] == ["F0", "F1"]
+    assert [(row["label"], row["brief"]) for row in of["send"]] == [("gradients 0", "0"), ("gradients 1", "1")]
+
+
+def test_a_pipeline_without_replicas_has_no_place_for_buckets():
+    alone = [[event for event in events if event.lane != "comm"] for events in pipeline()]
+    with_buckets, without = (lanes.height(spans.bars(timeline, serial=False)) for timeline in (pipeline(), alone))
+    assert with_buckets - without == 2 * lanes.TRACK
+    # What travels has its place in every other run, also where nothing did.
+    assert lanes.height([]) == lanes.height(spans.bars([step()], serial=True))
+
+
+def test_where_a_rank_has_several_stages_a_pass_says_which():
+    events = [Event("forward", f"stage {stage}, micro-batch 0", stage, stage + 1, 0.0, 0.0) for stage in (0, 2)]
+    rows = lanes.placed(spans.bars([events], serial=True), [0], ["rank 0"])
+    assert [(row["label"], row["brief"]) for row in rows] == [("F0 s0", "F0"), ("F0 s2", "F0")]
+
+
+def spans_kinds(bars: list[spans.Bar]) -> set[str]:
+    return {bar.kind for bar in bars}

@@ -21,6 +21,15 @@ TOUCHING = [
     ("forward", "backward"),
     ("backward", "wait"),
     ("wait", "optimizer"),
+    ("data", "bubble"),
+    ("forward", "bubble"),
+    ("backward", "bubble"),
+    ("bubble", "wait"),
+    ("bubble", "optimizer"),
+    ("backward", "weights"),
+    ("forward", "weights"),
+    ("weights", "bubble"),
+    ("weights", "wait"),
     ("backward", "optimizer"),
     ("optimizer", "rest"),
     ("comm", "moves"),
@@ -55,7 +64,7 @@ def test_colours_that_touch_differ(eye):
 def test_text_can_be_read(theme):
     for text, ground in itertools.product(("ink", "muted", "accent"), ("paper", "panel")):
         assert contrast(theme[text], theme[ground]) >= 4.5, f"{text} on {ground}"
-    for kind in ("forward", "backward", "optimizer", "comm", "moves"):
+    for kind in ("forward", "backward", "weights", "optimizer", "comm", "moves", "send"):
         assert contrast(theme["on-bar"], theme[kind]) >= 4.5, f"text on {kind}"
-    for line in ("series", "series2"):
+    for line in ("series", "series2", "series3"):
         assert contrast(theme[line], theme["paper"]) >= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.report.scene import run
+from tests.report.scene import pipeline_run, run
 from trainer.overlap.evidence import Window
 from trainer.report import ranks
 
@@ -46,3 +46,13 @@ def test_a_single_rank_needs_no_chart():
 def test_a_rank_that_measured_nothing_is_left_blank():
     silent = Window(step=1, steps=1, ranks=[{"step": 0.1, "forward": 0.1}, {}])
     assert ranks.draw(run(windows=[silent])).table.rows[1][1:] == [None, None]
+
+
+def test_ranks_of_a_pipeline_say_their_stage_and_their_bubble():
+    chart = ranks.draw(pipeline_run())
+    assert chart.spec["params"][0]["value"][2] == "rank 2 · stage 1"
+    bubbles = [row["ms"] for row in chart.spec["layer"][0]["data"]["values"] if row["kind"] == "bubble"]
+    assert bubbles == [5, 5, 10, 10]
+    assert "bubble of the pipeline" in [meaning for _, meaning in chart.legend]
+    assert dict(zip(chart.table.columns, chart.table.rows[3], strict=True))["sent to neighbouring stages (MB)"] == 2
+    assert "bubble of the pipeline" not in [meaning for _, meaning in ranks.draw(run()).legend]

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from tests.report.scene import step
+from tests.report.scene import pipeline, step
 from trainer.overlap.evidence import Event
 from trainer.report import spans
 
@@ -92,3 +92,52 @@ def test_exposed_is_communication_beside_which_nothing_computes():
 
 def test_work_is_what_a_rank_does_on_its_own():
     assert spans.work_ms(step()) == 70.0
+
+
+def test_waits_for_a_neighbouring_stage_are_bubbles_and_not_work():
+    bars = spans.bars(pipeline(), serial=False)
+    first, *_ = of_kind(bars, "bubble")
+    assert (first.rank, first.name, first.start_ms, first.end_ms) == (0, "gradients: stage 0, micro-batch 0", 10, 15)
+    assert spans.said(first) == "waits for gradients: stage 0, micro-batch 0\n10.0 to 15.0 ms, 5.00 ms"
+    assert spans.work_ms(pipeline()[0]) == 2 + 2 * (8 + 15)
+
+
+def test_a_pass_is_named_by_its_micro_batch():
+    forward = spans.Bar(0, "forward", "stage 1, micro-batch 3", 0.0, 1.0)
+    assert [spans.brief(bar) for bar in (forward, forward._replace(kind="backward"))] == ["F3", "B3"]
+    assert spans.what(forward) == "forward: stage 1, micro-batch 3"
+    assert spans.brief(spans.Bar(0, "forward", "", 0.0, 1.0)) == ""
+    weights = Event("backward", "weights of stage 1, micro-batch 3", 0, 5, 0, 0)
+    (bar,) = spans.bars([[weights]], serial=False)
+    assert (bar.kind, spans.brief(bar), spans.what(bar)) == (
+        "weights",
+        "W3",
+        "backward: weights of stage 1, micro-batch 3",
+    )
+
+
+def test_messages_of_one_direction_go_one_by_one_and_have_a_rate():
+    sent = [bar for bar in of_kind(spans.bars(pipeline(), serial=False), "send") if bar.rank == 0]
+    assert [(bar.start_ms, bar.end_ms, bar.queued_ms) for bar in sent] == [(11, 13, 0), (13, 16, 1)]
+    assert [bar.gbit_per_s for bar in sent] == [pytest.approx(4), pytest.approx(8 / 3)]
+    assert spans.said(sent[1]) == (
+        "activations of micro-batch 1 to stage 1\n13.0 to 16.0 ms, 3.00 ms\n1.00 MB · 2.7 Gbit/s\n"
+        "queued behind others for 1.00 ms before"
+    )
+
+
+def test_messages_of_two_directions_lie_in_two_rows():
+    events = [
+        Event("send_back", "gradients of micro-batch 0 to stage 0", 0, 9, 1e6, 1e6),
+        Event("send_onward", "activations of micro-batch 1 to stage 2", 2, 9, 1e6, 1e6),
+    ]
+    sent = of_kind(spans.bars([events], serial=False), "send")
+    assert sorted((bar.name.split()[0], bar.row, bar.queued_ms) for bar in sent) == [
+        ("activations", 0, 0),
+        ("gradients", 1, 0),
+    ]
+
+
+def test_ranks_of_one_stage_are_compared_with_each_other():
+    moves = of_kind(spans.bars(pipeline(), serial=False), "moves")
+    assert [(bar.rank, bar.start_ms) for bar in moves] == [(0, 62), (1, 62), (2, 72), (2, 73), (3, 72), (3, 73)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from tests.report.scene import HOSTILE, run, step
+from tests.report.scene import HOSTILE, pipeline, pipeline_run, run, step
 from trainer.overlap.evidence import Window
 from trainer.report import lanes, timeline
 
@@ -75,3 +75,27 @@ def test_what_a_training_imports_brings_no_javascript_engine():
     code = "import sys, trainer.report.timeline; sys.exit('vl_convert' in sys.modules or 'jinja2' in sys.modules)"
     # PyTorch imports jinja2 for its compiler only.
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_pipeline_shows_its_stages_bubbles_and_messages():
+    drawn = timeline.draw(pipeline_run())
+    assert drawn.spec["params"][0]["value"] == [f"rank {rank} · stage {rank // 2}" for rank in (0, 2, 1, 3)]
+    assert [len(rows(drawn, name)) for name in ("buckets", "moves", "sends")] == [6, 6, 8]
+    assert {"bubble", "send"} <= {kind for kind, _ in drawn.legend}
+    # 5 ms of 100 in the first stage, 10 in the second.
+    assert "The bubble takes 7.5% of the ranks' time." in drawn.says
+    assert timeline.image(pipeline_run()).startswith(b"\x89PNG")
+
+
+def test_letters_of_bars_are_explained_where_they_stand():
+    plain = timeline.draw(pipeline_run())
+    assert "B3 its backward pass. " in plain.says
+    split = [
+        [event._replace(name=f"weights of {event.name}") if event.lane == "backward" else event for event in events]
+        for events in pipeline()
+    ]
+    window = Window(step=1, steps=1, ranks=[{"step": 0.1}] * 4, timeline=split)
+    assert "and W3 the second part of that." in timeline.draw(run(windows=[window])).says
+    both = [pipeline()[0] + pipeline()[2]]
+    window = Window(step=1, steps=1, ranks=[{"step": 0.1}], timeline=both)
+    assert "s1 is stage 1" in timeline.draw(run(windows=[window])).says

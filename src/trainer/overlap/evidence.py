@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trainer.overlap import stages
 from trainer.overlap.record import VERSION
 
 Lane = str
@@ -105,6 +106,13 @@ class Evidence(NamedTuple):
         """The median of a metric, without its first value, which warms up; None where there is none."""
         values = [value for _, value in self.series(name)]
         return statistics.median(values[1:] or values) if values else None
+
+    def stages(self) -> list[tuple[int, ...]]:
+        """The stages of a pipeline on each rank, by the names of its recorded spans; empty ones without a pipeline."""
+        recorded = next((window.timeline for window in self.windows if window.timeline), None)
+        count = max((len(window.ranks) for window in self.windows), default=len(self.hosts))
+        named = [stages.held(event.name for event in events) for events in recorded or []]
+        return [*named, *[()] * (count - len(named))]
 
     def timeline(self) -> Window | None:
         """The recorded step whose window is nearest to the median step; the first, which warms up, only if alone."""

@@ -25,6 +25,9 @@ ROWS = {
     "speed/forward_ms": ("forward", "ms"),
     "speed/backward_ms": ("backward", "ms"),
     "overlap/exposed_ms": ("exposed communication", "ms"),
+    "overlap/bubble_share": ("bubble's share of the step", "share"),
+    "overlap/wait_activations_ms": ("waiting for activations", "ms"),
+    "overlap/wait_gradients_ms": ("waiting for their gradients", "ms"),
     "speed/optimizer_ms": ("optimizer", "ms"),
     "overlap/comm_ms": ("communication", "ms"),
     "overlap/hidden_ratio": ("hidden share of communication", "share"),
@@ -35,6 +38,7 @@ ROWS = {
     "overlap/slowdown": ("slowdown of computing beside communication", "times"),
     "comm/wire_gbit_per_s": ("rate while bytes move", "rate"),
     "comm/bytes_sent": ("sent by a rank in a step", "size"),
+    "pipeline/bytes_sent": ("sent by a rank to neighbouring stages", "size"),
     "comm/compression_ratio": ("compression", "times"),
     "comm/encode_ms": ("encoding and decoding", "ms"),
     "gpu/utilisation": ("GPU utilisation, percent", "plain"),
@@ -48,6 +52,7 @@ GLANCE = {
     "speed/step_ms": "a step",
     "overlap/hidden_ratio": "communication hidden",
     "overlap/exposed_ms": "exposed a step",
+    "overlap/bubble_share": "bubble of the pipeline",
     "comm/bytes_sent": "sent by a rank a step",
     "speed/samples_per_s": "samples a second",
     "eval/accuracy": "accuracy",
@@ -65,15 +70,18 @@ def glance(evidence: Evidence) -> list[Figure]:
 
 
 def headline(evidence: Evidence) -> str:
-    """The answer to "is it overlapping?" in a sentence."""
+    """The answer to "is it overlapping?" in a sentence or two."""
+    bubble = series.typical(evidence, "overlap/bubble_share")
+    waits = "" if bubble is None else f"Ranks wait for neighbouring stages in {units.share(bubble)} of a step."
     comm, exposed = series.typical(evidence, "overlap/comm_ms"), series.typical(evidence, "overlap/exposed_ms")
     hidden, share = series.typical(evidence, "overlap/hidden_ratio"), series.typical(evidence, "overlap/exposed_share")
     if not comm or exposed is None or hidden is None or share is None:
-        return "No communication was measured, so there was none to hide."
-    return (
+        return waits or "No communication was measured, so there was none to hide."
+    gradients = (
         f"In a typical step gradients travel for {units.milliseconds(comm)}. {units.share(hidden)} of that is hidden "
         f"beside computation; {units.milliseconds(exposed)}, {units.share(share)} of the step, is exposed."
     )
+    return f"{gradients} {waits}".rstrip()
 
 
 def numbers(evidence: Evidence) -> Table | None:

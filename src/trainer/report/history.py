@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trainer.overlap.metrics import PIPELINE_MILLISECONDS
 from trainer.report import chart
 from trainer.report.chart import Chart, Spec, Table
 from trainer.report.palette import var
 from trainer.report.series import History
 
-# What a step is made of, in the order in which it happens; what is left of it is the rest.
+# What a step is made of, in the order in which it happens; what is left of it is the rest. All that a pipeline's ranks
+# wait for neighbouring stages is one part, `bubble`.
 PARTS = {
     "speed/data_wait_ms": ("waits for data", "data"),
     "speed/forward_ms": ("forward", "forward"),
     "speed/backward_ms": ("backward", "backward"),
+    "bubble": ("bubble of the pipeline", "bubble"),
     "overlap/exposed_ms": ("exposed communication", "wait"),
     "speed/optimizer_ms": ("optimizer", "optimizer"),
 }
@@ -23,10 +26,12 @@ REST = ("rest", "rest")
 COLUMNS = {
     "speed/step_ms": "step (ms)",
     **{name: f"{label} (ms)" for name, (label, _) in PARTS.items()},
+    "overlap/bubble_share": "bubble's share of the step",
     "overlap/comm_ms": "communication (ms)",
     "overlap/exposed_share": "exposed share of the step",
     "overlap/hidden_ratio": "hidden share of communication",
     "comm/bytes_sent": "sent (MB)",
+    "pipeline/bytes_sent": "sent to neighbouring stages (MB)",
     "comm/compression_ratio": "compression",
     "train/loss": "loss",
     "eval/loss": "evaluation loss",
@@ -39,12 +44,15 @@ def shares(history: History) -> Chart | None:
     lines = {
         "overlap/exposed_share": ("share of the step that is exposed", "series2"),
         "overlap/hidden_ratio": ("share of communication that is hidden", "series"),
+        "overlap/bubble_share": ("share of the step that is bubble", "series3"),
     }
+    waits = any("overlap/bubble_share" in row for row in history.rows)
+    bubble = " Bubble is time in which ranks wait for neighbouring stages." if waits else ""
     return _lines(
         history,
         "shares",
         "Hidden and exposed",
-        "Exposed is time in which gradients travel and nothing computes.",
+        "Exposed is time in which gradients travel and nothing computes." + bubble,
         lines,
         {"scale": {"domain": [0, 1]}, "axis": {"format": "%", "tickCount": 5}},
         ".1%",
@@ -52,8 +60,7 @@ def shares(history: History) -> Chart | None:
 
 
 def parts(history: History) -> Chart | None:
-    rows = history.of("speed/step_ms", *PARTS)
-    rows = [row for row in rows if "speed/step_ms" in row]
+    rows = [row for row in with_bubble(history).of("speed/step_ms", *PARTS) if "speed/step_ms" in row]
     names = {**{name: known for name, known in PARTS.items() if any(name in row for row in rows)}, "rest": REST}
     if len(names) == 1:
         return None
@@ -71,6 +78,17 @@ def parts(history: History) -> Chart | None:
         ",.2f",
     )
     return _chart("parts", "Where a step's time goes", says, stack, names)
+
+
+def with_bubble(history: History) -> History:
+    """With `bubble`, in ms, where ranks wait for neighbouring stages."""
+    waits = tuple(PIPELINE_MILLISECONDS.values())
+    return history._replace(
+        rows=[
+            row | {"bubble": sum(row.get(name, 0.0) for name in waits)} if any(name in row for name in waits) else row
+            for row in history.rows
+        ]
+    )
 
 
 def sent(history: History) -> Chart | None:
@@ -115,10 +133,11 @@ CHARTS = (shares, parts, sent, compression, loss, accuracy)
 
 def numbers(history: History) -> Table | None:
     """All that the charts show."""
+    history = with_bubble(history)
     names = [name for name in COLUMNS if any(name in row for row in history.rows)]
     rows = [
         [int(row["step"])]
-        + [row[name] / 1e6 if name == "comm/bytes_sent" and name in row else row.get(name) for name in names]
+        + [row[name] / 1e6 if name.endswith("/bytes_sent") and name in row else row.get(name) for name in names]
         for row in history.of(*names)
     ]
     return Table("The run over its steps", ["step", *(COLUMNS[name] for name in names)], rows) if rows else None

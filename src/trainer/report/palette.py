@@ -11,10 +11,13 @@ KINDS = {
     "data": "#cf8db6",
     "forward": "#a9d8f5",
     "backward": "#4596d1",
+    "weights": "#7080f0",
+    "bubble": "#e0e0d0",
     "wait": "#e5602a",
     "optimizer": "#2fae84",
     "comm": "#fbe3ad",
     "moves": "#f0ab22",
+    "send": "#bcd35f",
     "rest": "#b4bcc6",
 }
 LIGHT = {
@@ -26,6 +29,7 @@ LIGHT = {
     "accent": "#0b62a8",
     "series": "#0b62a8",
     "series2": "#c2480f",
+    "series3": "#7a3fa8",
     "on-bar": "#14181d",
     "exposed": "#fbe3d9",
     "queue": "#d9a441",
@@ -41,6 +45,7 @@ DARK = {
     "accent": "#7cc0f5",
     "series": "#6cb6f2",
     "series2": "#f2894f",
+    "series3": "#c39bea",
     "exposed": "#4a2a1d",
 }
 

@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 from trainer.overlap.evidence import Evidence
+from trainer.overlap.meter import AWAITS, BYTES
 from trainer.report import chart, lanes
 from trainer.report.chart import Chart, Table
 from trainer.report.history import PARTS, REST
@@ -13,7 +14,14 @@ from trainer.report.palette import var
 from trainer.report.series import number
 
 # Which of a rank's sums is which part of a step.
-SUMS = {"data": "data", "forward": "forward", "backward": "backward", "exposed": "wait", "optimizer": "optimizer"}
+SUMS = {
+    "data": "data",
+    "forward": "forward",
+    "backward": "backward",
+    "bubble": "bubble",
+    "exposed": "wait",
+    "optimizer": "optimizer",
+}
 LABELS = {colour: label for label, colour in [*PARTS.values(), REST]}
 PEERS = "waits for slower ranks"
 MOST = 64
@@ -21,7 +29,10 @@ BAR_PX, THIN_PX = 28, 12
 
 
 def means(evidence: Evidence) -> list[dict[str, float]]:
-    """Each rank's sums a step, in ms and bytes, over all windows but the first, which warms up."""
+    """Each rank's sums a step, in ms and bytes, over all windows but the first, which warms up.
+
+    With `bubble`, all that the rank of a pipeline waits for neighbouring stages.
+    """
     windows = evidence.windows[1:] or evidence.windows
     count = max((len(window.ranks) for window in windows), default=0)
     everyone: list[dict[str, float]] = []
@@ -30,8 +41,10 @@ def means(evidence: Evidence) -> list[dict[str, float]]:
         for window in windows:
             for name, value in (window.ranks[rank] if rank < len(window.ranks) else {}).items():
                 if (good := number(value)) is not None:
-                    found.setdefault(name, []).append(good if name == "bytes" else good * 1000)
-        everyone.append({name: statistics.fmean(values) for name, values in found.items()})
+                    found.setdefault(name, []).append(good if name in BYTES else good * 1000)
+        sums = {name: statistics.fmean(values) for name, values in found.items()}
+        bubble = sum(sums.get(lane, 0.0) for lane in AWAITS)
+        everyone.append(sums | ({"bubble": bubble} if bubble else {}))
     return everyone
 
 
@@ -40,25 +53,28 @@ def draw(evidence: Evidence) -> Chart | None:
     everyone = means(evidence)
     if len(everyone) < 2 or not any(everyone):
         return None
+    held = evidence.stages()
+    called = [lanes.called(rank, held[rank]) for rank in range(len(everyone))]
+    kinds = [kind for name, kind in SUMS.items() if any(name in sums for sums in everyone)] + ["rest"]
     shown = lanes.chosen([_work(sums) for sums in everyone], MOST, MOST)
     stacked: list[dict[str, Any]] = []
     for rank in shown:
         sums = everyone[rank]
-        known = {kind: sums.get(name, 0.0) for name, kind in SUMS.items()}
+        known = {kind: sums.get(name, 0.0) for name, kind in SUMS.items() if kind in kinds}
         known["rest"] = max(0.0, sums.get("step", 0.0) - sum(known.values()))
         for at, (kind, value) in enumerate(known.items()):
-            said = f"rank {rank}: {LABELS[kind]} {value:,.2f} ms"
+            said = f"{called[rank]}: {LABELS[kind]} {value:,.2f} ms"
             stacked.append({"rank": rank, "kind": kind, "at": at, "ms": round(value, 4), "said": said})
     waits = [
-        {"rank": rank, "peers": round(sums["peers"], 4), "said": f"rank {rank}: {PEERS} {sums['peers']:,.2f} ms"}
+        {"rank": rank, "peers": round(sums["peers"], 4), "said": f"{called[rank]}: {PEERS} {sums['peers']:,.2f} ms"}
         for rank, sums in ((rank, everyone[rank]) for rank in shown)
         if "peers" in sums
     ]
     says = _says(everyone, len(shown))
-    y = {"field": "rank", "type": "ordinal", "axis": {"title": None, "labelExpr": "'rank ' + datum.label"}}
+    axis = {"title": None, "labelExpr": "called[datum.value]", "labelLimit": 190}
+    y = {"field": "rank", "type": "ordinal", "axis": axis}
     x = {"type": "quantitative", "axis": {"title": "ms a step", "tickCount": 6, "grid": True}, "scale": {"nice": False}}
-    kinds = {kind: kind for kind in (*SUMS.values(), "rest")}
-    fill = {"field": "kind", "type": "nominal", "scale": chart.colours(kinds), "legend": None}
+    fill = {"field": "kind", "type": "nominal", "scale": chart.colours({kind: kind for kind in kinds}), "legend": None}
     tips = {"tooltip": {"field": "said"}, "description": {"field": "said"}}
     ticks = {
         "name": "waits",
@@ -68,6 +84,7 @@ def draw(evidence: Evidence) -> Chart | None:
     }
     spec = chart.spec(
         len(shown) * (BAR_PX if len(shown) <= lanes.MOST else THIN_PX),
+        params=[{"name": "called", "value": called}],
         layer=[
             {
                 "name": "ranks",
@@ -91,7 +108,7 @@ def draw(evidence: Evidence) -> Chart | None:
 
 
 def _work(sums: dict[str, float]) -> float:
-    return sum(sums.get(name, 0.0) for name in SUMS if name != "exposed")
+    return sum(sums.get(name, 0.0) for name in SUMS if name not in ("exposed", "bubble"))
 
 
 def _says(everyone: list[dict[str, float]], shown: int) -> str:
@@ -113,10 +130,16 @@ def _numbers(everyone: list[dict[str, float]]) -> Table:
         "comm": "communication (ms)",
         "peers": f"{PEERS} (ms)",
         "bytes": "sent (MB)",
+        "stage_bytes": "sent to neighbouring stages (MB)",
     }
-    known = {name: title for name, title in columns.items() if any(name in sums for sums in everyone)}
+    pipeline = any("bubble" in sums for sums in everyone)
+    known = {
+        name: title
+        for name, title in columns.items()
+        if any(name in sums for sums in everyone) and (pipeline or name != "stage_bytes")
+    }
     rows = [
-        [rank] + [sums[name] / 1e6 if name == "bytes" and name in sums else sums.get(name) for name in known]
+        [rank] + [sums[name] / 1e6 if name in BYTES and name in sums else sums.get(name) for name in known]
         for rank, sums in enumerate(everyone)
     ]
     return Table("Every rank, as means a step", ["rank", *known.values()], rows)

@@ -7,13 +7,15 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trainer.overlap import stages
 from trainer.overlap.evidence import Event
 from trainer.overlap.interval import Interval, length, subtract
-from trainer.overlap.meter import COMPUTE
+from trainer.overlap.meter import AWAITS, COMPUTE, SENDS
 from trainer.report import units
 
-# The lanes of the training thread: one at a time.
-THREAD = ("data", *COMPUTE, "wait")
+# The kinds of bars of the training thread, which does one thing at a time.
+THREAD = ("data", *COMPUTE, "weights", "wait", "bubble")
+LETTERS = {"forward": "F", "backward": "B", "weights": "W"}
 # Buckets that really travel side by side are drawn in so many rows at most.
 ROWS = 3
 
@@ -23,19 +25,20 @@ class Bar(NamedTuple):
 
     rank: int
     kind: str
-    """a lane of the training thread; `comm`, a bucket; `moves`, the part of a bucket's time in which its bytes move"""
+    """one of THREAD, mostly the lane; `comm`, a bucket; `moves`, the part of a bucket's time in which its bytes move;
+    `send`, a message to a neighbouring stage"""
     name: str
     start_ms: float
     end_ms: float
     size: float = 0.0
-    """bytes of gradients"""
+    """bytes of gradients, or of a message"""
     sent: float = 0.0
     """bytes that the rank sent"""
     gbit_per_s: float | None = None
     queued_ms: float = 0.0
-    """how long the bucket stood behind others before `start_ms`"""
+    """how long the bucket or message stood behind others before `start_ms`"""
     row: int = 0
-    """buckets in different rows travel side by side"""
+    """buckets, or messages, in different rows travel side by side"""
 
 
 def bars(timeline: Sequence[Sequence[Event]], serial: bool) -> list[Bar]:
@@ -44,14 +47,24 @@ def bars(timeline: Sequence[Sequence[Event]], serial: bool) -> list[Bar]:
     The courier and NCCL's stream are serial. Gloo takes several buckets at once, and when it begins one is not known.
     """
     plain = [
-        Bar(rank, event.lane, event.name, event.start_ms, event.end_ms)
+        Bar(rank, *_kind_and_name(event), event.start_ms, event.end_ms)
         for rank, events in enumerate(timeline)
         for event in events
-        if event.lane in THREAD
+        if event.lane in (*THREAD, *AWAITS)
     ]
     buckets = [_buckets(rank, events, serial) for rank, events in enumerate(timeline)]
-    moving = [_moving(rank, events, buckets) for rank, events in enumerate(timeline)]
-    return [*plain, *itertools.chain(*buckets, *moving)]
+    parts = held(timeline)
+    moving = [
+        _moving(events, mine, [other for other, its in zip(buckets, parts, strict=True) if its == part])
+        for events, mine, part in zip(timeline, buckets, parts, strict=True)
+    ]
+    sent = [_messages(rank, events) for rank, events in enumerate(timeline)]
+    return [*plain, *itertools.chain(*buckets, *moving, *sent)]
+
+
+def held(timeline: Sequence[Sequence[Event]]) -> list[tuple[int, ...]]:
+    """The stages of a pipeline that each rank has."""
+    return [stages.held(event.name for event in events) for events in timeline]
 
 
 def exposed(events: Sequence[Event]) -> list[Interval]:
@@ -99,20 +112,45 @@ def _buckets(rank: int, events: Sequence[Event], serial: bool) -> list[Bar]:
     return found
 
 
-def _moving(rank: int, events: Sequence[Event], buckets: list[list[Bar]]) -> list[Bar]:
-    """The exchanges of a hook that has them; else a bucket moves from when the last rank has come to it."""
+def _moving(events: Sequence[Event], mine: list[Bar], alike: list[list[Bar]]) -> list[Bar]:
+    """The exchanges of a hook that has them; else a bucket moves from when the last rank has come to it.
+
+    `alike` are the buckets of all ranks that hold the same part of the model.
+    """
     exchanges = [event for event in events if event.lane == "exchange"]
     if exchanges:
         return [
-            Bar(rank, "moves", _in_bucket(event, buckets[rank]), event.start_ms, event.end_ms, sent=event.bytes)
+            Bar(mine[0].rank, "moves", _in_bucket(event, mine), event.start_ms, event.end_ms, sent=event.bytes)
             for event in exchanges
         ]
-    comparable = len({len(mine) for mine in buckets}) == 1
+    comparable = len({len(buckets) for buckets in alike}) == 1
     moving = []
-    for place, bucket in enumerate(buckets[rank]):
-        came = max(everyone[place].start_ms for everyone in buckets) if comparable else bucket.start_ms
+    for place, bucket in enumerate(mine):
+        came = max(buckets[place].start_ms for buckets in alike) if comparable else bucket.start_ms
         moving.append(bucket._replace(kind="moves", start_ms=min(came, bucket.end_ms)))
     return moving
+
+
+def _messages(rank: int, events: Sequence[Event]) -> list[Bar]:
+    """What the rank sends to neighbouring stages: a row for each direction, in which messages go one by one."""
+    found: list[Bar] = []
+    directions = [lane for lane in SENDS if any(event.lane == lane for event in events)]
+    for row, lane in enumerate(directions):
+        free = 0.0
+        for event in sorted((event for event in events if event.lane == lane), key=lambda event: event.start_ms):
+            start = min(max(event.start_ms, free), event.end_ms)
+            free, moving = event.end_ms, event.end_ms - start
+            rate = event.bytes * 8e-6 / moving if moving > 0 and event.bytes > 0 else None
+            times = (start, event.end_ms, event.size, event.bytes, rate, start - event.start_ms)
+            found.append(Bar(rank, "send", event.name, *times, row))
+    return found
+
+
+def _kind_and_name(event: Event) -> tuple[str, str]:
+    if event.lane in AWAITS:
+        return "bubble", f"{event.lane.removeprefix('await_')}: {event.name}"
+    about = stages.piece(event.name)
+    return "weights" if about and about.weights else event.lane, event.name
 
 
 def _in_bucket(exchange: Event, buckets: list[Bar]) -> str:
@@ -134,7 +172,7 @@ def _pack(spans: Sequence[Interval]) -> list[int]:
 
 
 def label(bucket: Bar) -> str:
-    """Size and rate of a bucket; with compression, what becomes of its size."""
+    """Size and rate of a bucket or message; with compression, what becomes of its size."""
     if not bucket.size:  # what is left of a bucket of the step before
         return ""
     compressed = 0 < bucket.sent < 0.9 * bucket.size
@@ -142,11 +180,24 @@ def label(bucket: Bar) -> str:
     return size if bucket.gbit_per_s is None else f"{size} · {units.rate(bucket.gbit_per_s)}"
 
 
+def brief(bar: Bar) -> str:
+    """F3, B3 or W3: the pass of a pipeline's micro-batch 3; of a message only its number. Empty for all else."""
+    about = stages.message(bar.name) if bar.kind == "send" else stages.piece(bar.name)
+    return "" if about is None else f"{LETTERS.get(bar.kind, '')}{about.microbatch}"
+
+
+def what(bar: Bar) -> str:
+    """What a bar is, in a line."""
+    waits = {"data": "waits for data", "wait": f"waits for {bar.name or 'others'}", "bubble": f"waits for {bar.name}"}
+    if bar.kind in LETTERS and bar.name:
+        return f"{'forward' if bar.kind == 'forward' else 'backward'}: {bar.name}"
+    name = waits.get(bar.kind) or bar.name or bar.kind
+    return f"{name}: bytes move" if bar.kind == "moves" else name
+
+
 def said(bar: Bar) -> str:
     """Everything about a bar in words, a line each for what it is, when it was, and what it moved."""
-    waits = {"data": "waits for data", "wait": f"waits for {bar.name or 'others'}"}
-    name = waits.get(bar.kind) or bar.name or bar.kind
-    lines = [f"{name}: bytes move" if bar.kind == "moves" else name]
+    lines = [what(bar)]
     lines.append(f"{bar.start_ms:.1f} to {bar.end_ms:.1f} ms, {units.milliseconds(bar.end_ms - bar.start_ms)}")
     if bar.size:
         lines.append(label(bar))

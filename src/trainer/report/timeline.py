@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.overlap.evidence import Evidence, Window
+from trainer.overlap import stages
+from trainer.overlap.evidence import Event, Evidence, Window
+from trainer.overlap.meter import AWAITS
 from trainer.report import lanes, spans, units
 from trainer.report.chart import Chart, Table
 from trainer.report.palette import fixed
@@ -21,7 +23,7 @@ def draw(evidence: Evidence) -> Chart | None:
     if window is None or not window.timeline:
         return None
     everyone = window.timeline
-    ranks = lanes.chosen([spans.work_ms(events) for events in everyone])
+    ranks = lanes.shown(everyone)
     named = lanes.names(everyone, ranks)
     bars = [bar for bar in _bars(evidence, window) if bar.rank in ranks]
     if not bars:
@@ -85,19 +87,43 @@ def _says(window: Window, shown: int) -> str:
     everyone = window.timeline or []
     end = max((event.end_ms for events in everyone for event in events), default=0.0)
     says = f"One typical step: {units.milliseconds(end)}. Each rank has two tracks: what it computes, and what travels."
-    if shown < len(everyone):
+    if any(spans.held(everyone)):
+        says = (
+            f"One typical step: {units.milliseconds(end)}. Each rank has tracks for what it computes, the buckets of"
+            " gradients that travel, and what it sends to its neighbours. F3 is the forward pass of micro-batch 3, B3"
+            f" its backward pass{_second_parts(everyone)}.{_bubble(window)}"
+        )
+        if shown < len(everyone):
+            says += f" Of {len(everyone)} ranks, the {shown} of the pipeline with the most work are shown."
+    elif shown < len(everyone):
         says += f" Of {len(everyone)} ranks, {shown} are shown: the fastest by its own work, the slowest, some between."
     return says
+
+
+def _second_parts(everyone: Sequence[Sequence[Event]]) -> str:
+    """What else stands in the bars: the second part of split backward passes, and stages where a rank has several."""
+    pieces = {piece for events in everyone for event in events if (piece := stages.piece(event.name))}
+    weights = " and W3 the second part of that" if any(piece.weights for piece in pieces) else ""
+    several = any(len(held) > 1 for held in spans.held(everyone))
+    return weights + ("; s1 is stage 1 of those that a rank has" if several else "")
+
+
+def _bubble(window: Window) -> str:
+    """A sentence on the share of the window's steps in which ranks wait for neighbouring stages."""
+    measured = [sums for sums in window.ranks if sums.get("step")]
+    step = sum(sums["step"] for sums in measured)
+    waited = sum(sums.get(lane, 0.0) for sums in measured for lane in AWAITS)
+    return f" The bubble takes {units.share(waited / step)} of the ranks' time." if step else ""
 
 
 def _numbers(window: Window, bars: Sequence[Bar]) -> Table:
     return Table(
         f"Every span of step {window.step}, of the ranks shown",
-        ["rank", "what", "from (ms)", "to (ms)", "gradients (MB)", "sent (MB)", "Gbit/s", "queued (ms)"],
+        ["rank", "what", "from (ms)", "to (ms)", "size (MB)", "sent (MB)", "Gbit/s", "queued (ms)"],
         [
             [
                 bar.rank,
-                f"{bar.name}: bytes move" if bar.kind == "moves" else bar.name or bar.kind,
+                spans.what(bar),
                 round(bar.start_ms, 2),
                 round(bar.end_ms, 2),
                 bar.size / 1e6 or None,

@@ -14,10 +14,13 @@ MEANING = {
     "data": "waits for data",
     "forward": "forward",
     "backward": "backward",
+    "weights": "backward, gradients of weights",
+    "bubble": "bubble: waits for a neighbouring stage",
     "wait": "waits for gradients",
     "optimizer": "optimizer",
     "comm": "bucket: encoding, or waiting for slower ranks",
     "moves": "bucket: bytes move",
+    "send": "sends to a neighbouring stage",
     "queue": "bucket queued behind others",
     "exposed": "exposed: gradients travel and nothing computes",
 }
@@ -50,7 +53,7 @@ def timeline_spec(bars: Rows, queues: Rows, exposed: Rows, lanes: Sequence[str],
             "labelExpr": "lanes[floor(datum.value)]",
             "grid": False,
             "labelColor": var("ink"),
-            "labelLimit": 150,
+            "labelLimit": 190,
         },
     }
     place = {"x": x, "x2": {"field": "end"}, "y": y, "y2": {"field": "y2"}}
@@ -100,7 +103,12 @@ def timeline_spec(bars: Rows, queues: Rows, exposed: Rows, lanes: Sequence[str],
                     "mark": bar if name == "moves" else bar | seam,
                     "encoding": place | {"fill": fill, "tooltip": {"field": "said"}, "description": {"field": "said"}},
                 }
-                for name, kinds in (("spans", THREAD), ("buckets", ("comm",)), ("moves", ("moves",)))
+                for name, kinds in (
+                    ("spans", THREAD),
+                    ("buckets", ("comm",)),
+                    ("moves", ("moves",)),
+                    ("sends", ("send",)),
+                )
             ),
             {
                 "name": "labels",
