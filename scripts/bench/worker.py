@@ -17,9 +17,9 @@ from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 from scripts.bench.case import Case, Variant
 from scripts.bench.harness import Stepper, interleave
-from scripts.bench.task import Task
+from scripts.bench.task import Task, compose_run
 from trainer.control import Control
-from trainer.mesh import AXES, Mesh
+from trainer.mesh import Mesh
 
 TIMEOUT = datetime.timedelta(minutes=5)
 # Peers whose failure is ours; what a foreign one cannot do is a line of its table.
@@ -49,7 +49,8 @@ def measure(case: Case) -> Measured:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT)
-    mesh = Mesh.join(dict(zip(AXES, (1, dist.get_world_size(), 1), strict=True)), device, TIMEOUT)
+    sizes = compose_run(case.overrides).parallel.sizes(dist.get_world_size())
+    mesh = Mesh.join(sizes, device, TIMEOUT)
     measured = measure_on(mesh, device, case)
     dist.barrier()
     dist.destroy_process_group()

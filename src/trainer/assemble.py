@@ -106,6 +106,8 @@ def assemble(
     recordings = run.profile.recordings(run, mesh.rank, model, meter, first_step)
     order = TrainingOrder(run.data.count(), run.batch.size, mesh.ranks["data"], size, run.seed, first_step)
     batches = training_batches(split.train, order, run.data.workers, run.data.prefetch, device)
+    if not executor.has_data:
+        batches = itertools.repeat((torch.empty(0), torch.empty(0)))
     if resume is not None and first_step < total:
         # DDP cuts its buckets after its first step, and a ring adds in an order that depends on the cut. One step for
         # nothing brings the buckets to what they were, so that the sums are bitwise those of an undisturbed run.

@@ -145,7 +145,7 @@ def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:
     log = run.folder / "logs" / f"rank{rank}.log"
     if failure.exitcode < 0:
         name = signal.Signals(-failure.exitcode).name
-        return WorkerFailed(f"rank {rank} was killed by {name}; the other ranks were ended; its log is {log}")
+        return WorkerFailed(f"{_who(run, rank)} was killed by {name}; the other ranks were ended; its log is {log}")
     message, trace = failure.message, ""
     if isinstance(message, dict):
         trace = message.get("extraInfo", {}).get("py_callstack", "")
@@ -157,4 +157,12 @@ def _explain(run: Run, rank: int, failure: ProcessFailure) -> Exception:
     if kind in (Diverged.__name__, LostPeer.__name__):
         return WorkerFailed(text)
     print(trace, file=sys.stderr)
-    return WorkerFailed(f"rank {rank} failed: {message}; its log is {log}")
+    return WorkerFailed(f"{_who(run, rank)} failed: {message}; its log is {log}")
+
+
+def _who(run: Run, rank: int) -> str:
+    """The rank, and where a model is cut its place in the pipeline, which comes first in the mesh."""
+    pipeline = run.parallel.pipeline.size
+    if pipeline == 1:
+        return f"rank {rank}"
+    return f"rank {rank}, number {rank // (run.place.world // pipeline)} of its pipeline,"

@@ -26,15 +26,23 @@ def test_no_other_cut_has_a_faster_slowest_stage():
     generator = random.Random(0)
     for _ in range(30):
         seconds = [generator.random() for _ in range(8)]
+        costs = [Cost(second, 0.0, 0, 0, 0) for second in seconds]
         for stages in (1, 2, 3, 5, 8):
-            begins = balance(seconds, stages)
+            begins = balance(costs, [1.0] * stages)
             assert len(begins) == stages - 1
             best = min(_slowest(seconds, c) for c in itertools.combinations(range(1, 8), stages - 1))
             assert _slowest(seconds, begins) == pytest.approx(best)
 
 
 def test_of_equally_good_cuts_the_most_even_is_taken():
-    assert balance([4.0, 1.0, 1.0, 1.0, 1.0], 3) == [1, 3]
+    assert balance([Cost(second, 0.0, 0, 0, 0) for second in (4, 1, 1, 1, 1)], [1.0] * 3) == [1, 3]
+
+
+def test_a_stage_that_would_not_fit_is_avoided_where_it_can_be():
+    costs = [Cost(1.0, 0.0, 0, 10, 0) for _ in range(6)]
+    assert balance(costs, [4.0, 1.0]) == [3]
+    # The first stage holds 40 bytes a unit.
+    assert balance(costs, [4.0, 1.0], memory_bytes=100) == [2]
 
 
 def test_measuring_leaves_the_model_and_the_random_state_as_they_were():
@@ -94,8 +102,8 @@ def test_auto_takes_the_schedule_that_fits_the_link_and_the_memory(bytes_per_s, 
 def test_auto_says_what_it_measured_and_what_else_it_tried():
     choice = choose(PipelineAxis(size=4, schedule="auto"), 8, _costs(), [Link(0.0, 80e6)] * 3, 20_000)
     assert choice.reason == (
-        "zero_bubble, 900 ms a step in a simulation (1f1b 1060, interleaved 1040, bound 810); the slowest stage takes"
-        " 60.0 ms a micro-batch, the slowest hop 25.0 ms; the activations of eager_1f1b, gpipe do not fit"
+        "zero_bubble, 900 ms a step in a simulation (1f1b 1060, eager_1f1b 1020, interleaved 1040, bound 810); the"
+        " slowest stage takes 60.0 ms a micro-batch, the slowest hop 25.0 ms; the activations of gpipe do not fit"
     )
 
 

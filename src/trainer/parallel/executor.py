@@ -27,6 +27,9 @@ class Executor(Protocol):
     has_loss: bool
     """whether this rank computes the loss; on others it is NaN"""
 
+    has_data: bool
+    """whether this rank uses the batches it is given"""
+
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
         """The loss of the share, detached, on the device: the mean of its samples', or where losses are sums their sum.
 
@@ -60,7 +63,7 @@ class WholeExecutor:
         Passes within `accumulate()` must leave the replica's own gradients, unreduced.
         """
         self.module, self.loss, self.scale, self.microbatches, self.meter = module, loss, scale, microbatches, meter
-        self.has_loss = True
+        self.has_loss = self.has_data = True
         self.scaler, self._accumulate = scaler, accumulate
         self._autocast = functools.partial(
             torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES

@@ -55,6 +55,12 @@ def in_flight(actions: Sequence[Action]) -> int:
     return most
 
 
+def held(plan: Plan) -> list[float]:
+    """Of each stage, the most micro-batches whose activations its rank holds at once for it, evenly shared out."""
+    stages = stages_of(plan)
+    return [in_flight(plan[stage % len(plan)]) * len(plan) / stages for stage in range(stages)]
+
+
 def arrivals(plan: Plan, rank: int, kind: Literal["F", "B"]) -> list[tuple[int, int]]:
     """What comes to `rank` for its actions of one direction, as (stage, micro-batch), in the order in which it is sent.
 

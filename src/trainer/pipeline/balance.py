@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -57,30 +58,38 @@ def measure(
     return costs
 
 
-def balance(seconds: Sequence[float], stages: int) -> list[int]:
+def balance(costs: Sequence[Cost], in_flight: Sequence[float], memory_bytes: float = math.inf) -> list[int]:
     """The units that begin the second and later stages, so that the slowest stage takes as little as possible.
 
-    1. best[k][n] is the least possible time of the slowest of k stages over the first n units, which follows from
-    best[k - 1]. 2. Of all ways to reach it, the one whose stages are most alike (least sum of squares). As in PipeDream
-    (Narayanan et al. 2019), section 3.1, for stages without replicas.
+    Stage s holds the activations of `in_flight[s]` micro-batches; one that then needs more than `memory_bytes` is
+    avoided. 1. best[n] is the best cut of the first n units into k stages: the fewest that are too large, then the
+    least time of the slowest, then stages most alike (least sum of squares). It follows from that for k - 1. As in
+    PipeDream (Narayanan et al. 2019), section 3.1, for stages without replicas.
     """
-    total = [0.0, *itertools.accumulate(seconds)]
-    units = len(seconds)
-    best: dict[int, tuple[float, float, list[int]]] = {n: (total[n], total[n] ** 2, []) for n in range(1, units + 1)}
-    for stage in range(2, stages + 1):
+    total = [0.0, *itertools.accumulate(cost.seconds for cost in costs)]
+
+    def stage(number: int, first: int, stop: int) -> tuple[int, float]:
+        too_large = stage_bytes(costs[first:stop], in_flight[number]) > memory_bytes
+        return int(too_large), total[stop] - total[first]
+
+    best: dict[int, tuple[int, float, float, list[int]]] = {}
+    for stop in range(1, len(costs) + 1):
+        too_large, own = stage(0, 0, stop)
+        best[stop] = too_large, own, own**2, []
+    for number in range(1, len(in_flight)):
         following = {}
-        for stop in range(stage, units + 1):
+        for stop in range(number + 1, len(costs) + 1):
             ways = []
-            for first in range(stage - 1, stop):
-                slowest, squares, begins = best[first]
-                own = total[stop] - total[first]
-                ways.append((max(slowest, own), squares + own**2, [*begins, first]))
+            for first in range(number, stop):
+                before, slowest, squares, begins = best[first]
+                too_large, own = stage(number, first, stop)
+                ways.append((before + too_large, max(slowest, own), squares + own**2, [*begins, first]))
             following[stop] = min(ways)
         best = following
-    return best[units][2]
+    return best[len(costs)][-1]
 
 
-def stage_bytes(costs: Sequence[Cost], in_flight: int) -> int:
+def stage_bytes(costs: Sequence[Cost], in_flight: float) -> float:
     """The memory that a rank with these units needs while it holds the activations of `in_flight` micro-batches."""
     return sum(STATES * cost.parameter_bytes + in_flight * cost.saved_bytes for cost in costs)
 

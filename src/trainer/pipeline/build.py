@@ -20,11 +20,11 @@ from trainer.mesh import Mesh
 from trainer.overlap.meter import Meter
 from trainer.overlap.metrics import gather
 from trainer.parallel.executor import DTYPES
-from trainer.pipeline.actions import Plan
+from trainer.pipeline.actions import Plan, held
 from trainer.pipeline.balance import Cost, balance, measure, now
 from trainer.pipeline.channel import Receiver, Sender
 from trainer.pipeline.check import plan_of
-from trainer.pipeline.choose import Choice, Link, choose
+from trainer.pipeline.choose import Choice, Link, choose, rank_bytes
 from trainer.pipeline.cut import Chain
 from trainer.pipeline.executor import Ends, PipelineExecutor
 from trainer.pipeline.stage import Stage
@@ -47,6 +47,9 @@ class Pipeline:
     plan: Plan
     onward: Ends
     back: Ends
+    targets: Ends
+    memory: str
+    """what this rank should need, in words"""
     begins: tuple[str, ...]
     """the layers that begin the second and later stages"""
 
@@ -73,6 +76,8 @@ class Pipeline:
             rank,
             self.onward,
             self.back,
+            self.targets,
+            self.memory,
             run.model.loss,
             run.loss_scale,
             device,
@@ -102,7 +107,16 @@ def build(run: Run, mesh: Mesh, model: nn.Module, device: torch.device, meter: M
     kept = chain.keep(own.values()).to(device)
     splits = any(action.kind == "W" for action in choice.plan[rank])
     stages = {number: Stage(chain.module(*at, kept), number == 0, splits) for number, at in own.items()}
-    return Pipeline(kept, stages, choice.plan, onward, back, tuple(chain.units[n].layer for n in choice.begins))
+    return Pipeline(
+        module=kept,
+        stages=stages,
+        plan=choice.plan,
+        onward=onward,
+        back=back,
+        targets=_targets_channel(mesh, device, run.timeout, meter),
+        memory=_memory(choice, rank),
+        begins=tuple(chain.units[number].layer for number in choice.begins),
+    )
 
 
 def _channels(mesh: Mesh, device: torch.device, timeout: datetime.timedelta, meter: Meter, ring: bool) -> list[Ends]:
@@ -126,11 +140,28 @@ def _channels(mesh: Mesh, device: torch.device, timeout: datetime.timedelta, met
     return found
 
 
+def _targets_channel(mesh: Mesh, device: torch.device, timeout: datetime.timedelta, meter: Meter) -> Ends:
+    """From the first rank to the last one; collective."""
+    members = dist.get_process_group_ranks(mesh.groups["pipeline"])
+    group = mesh.another("pipeline", "pipeline targets", device, timeout)
+    if mesh.rank == members[0]:
+        return Ends(Sender(group, members[-1], device, meter, "send_onward"), None)
+    return Ends(None, Receiver(group, members[0], device) if mesh.rank == members[-1] else None)
+
+
+def _memory(choice: Choice, rank: int) -> str:
+    if not choice.rank_bytes:
+        return ""
+    mean = sum(choice.rank_bytes) / len(choice.rank_bytes)
+    own = choice.rank_bytes[rank]
+    return f", {own / 2**20:,.0f} MiB should do, which is {own / mean - 1:+.0%} against the mean of the ranks"
+
+
 def _decide(run: Run, mesh: Mesh, chain: Chain, device: torch.device, onward: Ends, back: Ends) -> Choice:
     """The first rank's decision, on all ranks; collective."""
     axis = run.parallel.pipeline
     if chain.begins and axis.schedule != "auto":
-        return Choice(chain.begins, axis.schedule, plan_of(run), f"{axis.schedule}, cut where split says")
+        return Choice(chain.begins, axis.schedule, plan_of(run), f"{axis.schedule}, cut where split says", [])
     links = _probe(mesh, device, onward, back) if axis.schedule == "auto" else []
     decided: list[Any] = [None]
     if mesh.rank == 0:
@@ -138,11 +169,12 @@ def _decide(run: Run, mesh: Mesh, chain: Chain, device: torch.device, onward: En
         if links:
             decided = [choose(axis, run.microbatches, costs, links, _memory_bytes(device))]
         else:
-            begins = balance([cost.seconds for cost in costs], axis.total_stages)
+            plan = plan_of(run)
+            begins = balance(costs, held(plan), _memory_bytes(device))
             edges = [0, *begins, len(costs)]
             times = [1000 * sum(c.seconds for c in costs[a:b]) for a, b in itertools.pairwise(edges)]
             reason = f"{axis.schedule}, stages of {', '.join(f'{ms:.1f}' for ms in times)} ms a micro-batch"
-            decided = [Choice(begins, axis.schedule, plan_of(run), reason)]
+            decided = [Choice(begins, axis.schedule, plan, reason, rank_bytes(costs, begins, plan))]
     dist.broadcast_object_list(decided, 0, group=mesh.control)
     choice: Choice = decided[0]
     return choice

@@ -17,7 +17,16 @@ from torch import Tensor
 
 from trainer.overlap.meter import Meter, Span
 
-DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+)
 DIMS = 8
 
 
@@ -154,8 +163,8 @@ def describe(tensor: Tensor) -> Tensor:
     """Shape and dtype as a message of fixed size."""
     if tensor.dtype not in DTYPES or tensor.ndim > DIMS:
         raise ChannelError(
-            f"a stage gives a {tensor.dtype} tensor of {tensor.ndim} dims, and only floating-point ones of up to {DIMS}"
-            " travel between stages; cut elsewhere with parallel.pipeline.split"
+            f"a {tensor.dtype} tensor of {tensor.ndim} dims cannot travel between stages, only real numbers in up to"
+            f" {DIMS} dims; cut elsewhere with parallel.pipeline.split"
         )
     shape = [*tensor.shape, *[0] * (DIMS - tensor.ndim)]
     return torch.tensor([DTYPES.index(tensor.dtype), tensor.ndim, *shape], device=tensor.device)

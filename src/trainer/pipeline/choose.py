@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainer.parallel.pipeline import PipelineAxis
-from trainer.pipeline.actions import Plan, in_flight
+from trainer.pipeline.actions import Plan, held
 from trainer.pipeline.balance import Cost, balance, stage_bytes
 from trainer.pipeline.schedules import SCHEDULES
 from trainer.pipeline.simulate import Costs, bound, simulate
@@ -37,6 +37,8 @@ class Choice(NamedTuple):
     plan: Plan
     reason: str
     """what was measured and what follows from it, in one line"""
+    rank_bytes: list[float]
+    """the memory that each rank will need, where it was measured"""
 
 
 def choose(
@@ -56,21 +58,21 @@ def choose(
     best: tuple[float, Choice] | None = None
     too_large = []
     for name, stages in candidates:
-        begins = balance([cost.seconds for cost in costs], axis.size * stages)
         plan = SCHEDULES[name](axis.size, stages, microbatches)
-        if best is not None and _peak(costs, begins, plan) > memory_bytes:
+        begins = balance(costs, held(plan), memory_bytes)
+        if best is not None and max(rank_bytes(costs, begins, plan)) > memory_bytes:
             too_large.append(name)
             continue
         seconds = simulate(plan, costs_of(costs, begins, links)).duration
         tried.append((name, seconds))
         if best is None or seconds < best[0] * (1 - WORTH):
-            best = seconds, Choice(begins, name, plan, "")
+            best = seconds, Choice(begins, name, plan, "", rank_bytes(costs, begins, plan))
     assert best is not None, "the first candidate is always tried"
     seconds, choice = best
     stage = costs_of(costs, choice.begins, links)
     slowest = max(f + i + w for f, i, w in zip(stage.forward, stage.backward_input, stage.backward_weight, strict=True))
     others = [f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule]
-    least = bound(costs_of(costs, balance([cost.seconds for cost in costs], axis.size), links), microbatches)
+    least = bound(costs_of(costs, balance(costs, [0.0] * axis.size), links), microbatches)
     reason = (
         f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation"
         f" ({', '.join([*others, f'bound {least * 1000:.0f}'])}); the slowest stage takes {slowest * 1000:.1f} ms a"
@@ -99,11 +101,8 @@ def _grouped(costs: Sequence[Cost], begins: Sequence[int]) -> list[Sequence[Cost
     return [costs[first:stop] for first, stop in itertools.pairwise(edges)]
 
 
-def _peak(costs: Sequence[Cost], begins: Sequence[int], plan: Plan) -> int:
-    """The memory of the rank that needs most."""
-    groups, ranks = _grouped(costs, begins), len(plan)
-    peaks = []
-    for rank, actions in enumerate(plan):
-        own = [cost for group in groups[rank::ranks] for cost in group]
-        peaks.append(stage_bytes(own, -(-in_flight(actions) // (len(groups) // ranks))))
-    return max(peaks)
+def rank_bytes(costs: Sequence[Cost], begins: Sequence[int], plan: Plan) -> list[float]:
+    """The memory that each rank needs for parameters, their states and the activations it holds."""
+    groups, shares = _grouped(costs, begins), held(plan)
+    of_stages = [stage_bytes(group, share) for group, share in zip(groups, shares, strict=True)]
+    return [sum(of_stages[rank :: len(plan)]) for rank in range(len(plan))]

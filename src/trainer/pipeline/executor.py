@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -43,6 +44,8 @@ class PipelineExecutor:
         rank: int,
         onward: Ends,
         back: Ends,
+        targets: Ends,
+        memory: str,
         loss: Callable[[Tensor, Tensor], Tensor],
         scale: float,
         device: torch.device,
@@ -51,12 +54,17 @@ class PipelineExecutor:
         scaler: torch.amp.GradScaler,
         complete: Callable[[], None],
     ) -> None:
-        """`module` holds all of the rank's stages; `scale` is the factor on each micro-batch's loss."""
+        """`module` holds all of the rank's stages; `scale` is the factor on each micro-batch's loss.
+
+        `targets` lead from the rank with the first stage to that with the last; `memory` says what this rank should
+        need, should there be too little.
+        """
         self.module, self.stages, self.rank, self.onward, self.back = module, stages, rank, onward, back
+        self.targets, self._memory = targets, memory
         self.loss, self.scale, self.meter, self.scaler, self._complete = loss, scale, meter, scaler, complete
         self.actions, self.last_stage, self.ranks = plan[rank], stages_of(plan) - 1, len(plan)
         self.microbatches = 1 + max(action.microbatch for action in self.actions)
-        self.has_loss = self.last_stage in stages
+        self.has_loss, self.has_data = self.last_stage in stages, 0 in stages
         self._forwards, self._backwards = arrivals(plan, rank, "F"), arrivals(plan, rank, "B")
         # The last passes of each stage, by which its gradients are complete.
         self._last = set({a.stage: a for a in self.actions if a.kind in ("B", "I")}.values())
@@ -72,6 +80,7 @@ class PipelineExecutor:
 
         Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
         """
+        targets = self._handed_on(targets)
         losses = []
         entering, wanted = inputs.chunk(self.microbatches), targets.chunk(self.microbatches)
         for ends, coming in ((self.onward, self._forwards), (self.back, self._backwards)):
@@ -87,7 +96,7 @@ class PipelineExecutor:
             if action.kind == "F":
                 entered = entering[microbatch] if stage.first else self._take(self.onward, action)
                 finish = self._finish(action.stage, wanted[microbatch])
-                with self.meter.span("forward", name), self._autocast():
+                with self.meter.span("forward", name), self._autocast(), self._room(action):
                     left = stage.forward(microbatch, entered, finish)
                 if action.stage == self.last_stage:
                     losses.append(left)
@@ -95,16 +104,16 @@ class PipelineExecutor:
                     self._send(self.onward, left, action, action.stage + 1)
                     self._know(action.stage, left)
             elif action.kind == "W":
-                with self.meter.span("backward", f"weights of {name}"):
+                with self.meter.span("backward", f"weights of {name}"), self._room(action):
                     stage.weights(microbatch, last=reduce and action in self._last)
             else:
                 at_end = action.stage == self.last_stage
                 gradient = self.scaler.scale(self._one) if at_end else self._take(self.back, action)
                 send = functools.partial(self._send, self.back, action=action, to=action.stage - 1)
-                with self.meter.span("backward", name):
+                with self.meter.span("backward", name), self._room(action):
                     quiet = completing and action not in self._last
                     stage.backward(microbatch, gradient, send, quiet)
-        return torch.stack(losses).sum() if losses else inputs.new_full((), torch.nan, dtype=torch.float32)
+        return torch.stack(losses).sum() if losses else torch.full_like(self._one, torch.nan)
 
     def predict(self, inputs: Tensor) -> Tensor | None:
         """The model's output on the rank with the last stage, None on all others; batches may be uneven."""
@@ -122,9 +131,28 @@ class PipelineExecutor:
         return left if self.has_loss else None
 
     def close(self) -> None:
-        for sender in (self.onward.sender, self.back.sender):
+        for sender in (self.onward.sender, self.back.sender, self.targets.sender):
             if sender is not None:
                 sender.close()
+
+    def _handed_on(self, targets: Tensor) -> Tensor:
+        """The targets, on the ranks with the first and the last stage: only the first reads the data."""
+        if self.targets.sender is not None:
+            self.targets.sender.send(targets, "targets", described=True)
+        if self.targets.receiver is not None:
+            return self._guarded(self.targets.receiver.take_described, "the last stage waits for targets")
+        return targets
+
+    @contextlib.contextmanager
+    def _room(self, action: Action) -> Iterator[None]:
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise PipelineError(
+                f"pipeline: rank {self.rank} of the pipeline, {action}: out of memory{self._memory}; move layers to"
+                " other stages with parallel.pipeline.split, use parallel.activation_checkpointing=full, or a schedule"
+                f" that holds fewer micro-batches ({str(error).splitlines()[0]})"
+            ) from error
 
     def _finish(self, stage: int, targets: Tensor) -> Callable[[Tensor], Tensor]:
         if stage < self.last_stage:
