@@ -59,6 +59,36 @@ def _load_and_go_on(mesh: Mesh, folder: Path) -> list[list[float]]:
     return [_step(net, optimizer) for _ in range(3)]
 
 
+class _Pending:
+    """Stands for a hook with something not yet sent."""
+
+    def __init__(self) -> None:
+        self.resumed: list = []
+
+    def carried(self) -> dict[str, torch.Tensor]:
+        return {"0.weight/residual": torch.ones(2)}
+
+    def resume(self, stored, mine) -> None:
+        self.resumed = [(sorted(rank), mine) for rank in stored]
+
+
+def _carry_over(mesh: Mesh, folder: Path, now: str) -> list:
+    net, optimizer = _net(0)
+    hook = _Pending()
+    before = Checkpoints(folder, 2, mesh, net, optimizer, DISABLED, {"comm": hook}, travels="gradients")
+    before.save(1)
+    before.close()
+    after = Checkpoints(folder, 2, mesh, net, optimizer, DISABLED, {"comm": hook}, travels=now)
+    after.load(after.newest())
+    return hook.resumed
+
+
+def test_what_was_pending_of_gradients_is_not_added_to_differences_of_parameters(workers, tmp_path):
+    # Each rank reads its own part only.
+    assert workers(2, _carry_over, tmp_path, "gradients")[1] == [([], 1), (["0.weight/residual"], 1)]
+    assert workers(2, _carry_over, tmp_path, "differences")[1] == [([], 1), ([], 1)]
+
+
 @pytest.fixture
 def saved(workers, tmp_path) -> Path:
     workers(1, _save_and_go_on, tmp_path)

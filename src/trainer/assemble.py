@@ -8,12 +8,11 @@ import os
 import platform
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from trainer import checkpoint_folder, meeting
+from trainer import checkpoint_folder
 from trainer.checkpoint import Carrier, Checkpoints
 from trainer.comm.base import HookCarrier
 from trainer.control import Control
@@ -32,6 +31,7 @@ from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
 from trainer.pipeline.build import Pipeline
 from trainer.pipeline.build import build as build_pipeline
+from trainer.resume import to_start_from
 from trainer.run import Run
 from trainer.spec import dump
 from trainer.sync.base import Replica, Synchroniser
@@ -49,7 +49,7 @@ def assemble(
     _seed(run.seed)
     model = run.model.build(run.data.sample())
     meter = Meter(clock_for(device))
-    resume = _resumed(run)
+    resume = to_start_from(run)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
     if mesh.sizes["pipeline"] > 1:
@@ -100,7 +100,17 @@ def assemble(
         guard = Guard(levers, model, run.log.every)
         carriers["guard"] = guard
     begins = () if pipeline is None else pipeline.begins
-    checkpoints = Checkpoints(run.checkpoints, run.checkpoint.keep, mesh, model, optimizer, scaler, carriers, begins)
+    checkpoints = Checkpoints(
+        run.checkpoints,
+        run.checkpoint.keep,
+        mesh,
+        model,
+        optimizer,
+        scaler,
+        carriers,
+        begins,
+        "differences" if run.sync.apart else "gradients",
+    )
     first_step = manifest.get("step", 0)
 
     recordings = run.profile.recordings(run, mesh.rank, model, meter, first_step)
@@ -156,14 +166,6 @@ def assemble(
         done=first_step,
     )
     return job, batches
-
-
-def _resumed(run: Run) -> Path | None:
-    """The checkpoint to start from: this run's newest after a restart, else the one that was asked for."""
-    newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
-    if meeting.restarts() and newest is not None:
-        return newest
-    return None if run.checkpoint.resume is None else Path(run.checkpoint.resume)
 
 
 def _executor(

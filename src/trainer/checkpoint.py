@@ -8,21 +8,17 @@ import logging
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-import yaml
 from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
-
-if TYPE_CHECKING:
-    from trainer.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +54,13 @@ class Checkpoints:
         scaler: torch.amp.GradScaler,
         carriers: Mapping[str, Carrier],
         begins: Sequence[str] = (),
+        travels: Literal["gradients", "differences"] = "gradients",
     ) -> None:
-        """`begins` are the layers that begin the second and later stages of a pipeline."""
-        self.carriers, self.begins = carriers, tuple(begins)
+        """`begins` are the layers that begin the second and later stages of a pipeline.
+
+        `travels` says of what the hook's pending parts are: of gradients, or of differences of parameters.
+        """
+        self.carriers, self.begins, self.travels = carriers, tuple(begins), travels
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -134,6 +134,14 @@ class Checkpoints:
             self.scaler.load_state_dict({k: type(v)(wanted[f"scaler.{k}"].item()) for k, v in scaling.items()})
         for kind, carrier in self.carriers.items():
             ranks = [_under(prefix, wanted) for prefix in carried[kind]]
+            if kind == "comm" and manifest["travels"] != self.travels:
+                if self.mesh.rank == 0 and any(ranks):
+                    log.warning(
+                        "checkpoint: what the hook had not sent was of %s, and %s travel now, so it is dropped",
+                        manifest["travels"],
+                        self.travels,
+                    )
+                ranks = [{} for _ in ranks]
             if same_world:
                 carrier.resume(ranks, self.mesh.rank)
             else:
@@ -183,6 +191,7 @@ class Checkpoints:
             "world": self.mesh.world,
             "sizes": self.mesh.sizes,
             "begins": self.begins,
+            "travels": self.travels,
             "optimizer": type(self.optimizer).__name__,
             "torch": torch.__version__,
         }
@@ -203,59 +212,6 @@ class Checkpoints:
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
 
 
-def _siblings(run: Run) -> list[Path]:
-    """The folders of other runs of this name, the last written first: beside this one, or beside the sweep it is in."""
-    sweep = run.folder.parent
-    base = next((p for p in run.folder.parents if p.parts[-len(Path(run.name).parts) :] == Path(run.name).parts), sweep)
-    own = base / run.folder.relative_to(base).parts[0]
-    found = [
-        path.parent
-        for path in base.glob("**/checkpoints")
-        if own not in path.parents and _name_in(path.parent / "run.yaml") == run.name
-    ]
-    return sorted(found, key=lambda folder: (folder / "checkpoints").stat().st_mtime, reverse=True)
-
-
-def _name_in(path: Path) -> str | None:
-    return yaml.safe_load(path.read_text())["name"] if path.is_file() else None
-
-
-def check_resume(run: Run) -> Path | None:
-    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
-    if run.checkpoint.resume is None:
-        return None
-    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, _siblings(run))
-    for line in passed_over:
-        log.warning("%s; going on with %s", line, path or "a fresh start")
-    if path is None:
-        log.warning("checkpoint.resume=auto found no checkpoint of %s; starting afresh", run.name)
-        return None
-    saved, present = checkpoint_folder.manifest_of(path)["optimizer"], _optimizer_name(run)
-    if saved != present:
-        raise ConfigError(
-            f"checkpoint.resume: {path} was saved with {saved}, and the optimizer is {present}, which cannot go on with"
-            " its state; choose the same optimizer, or start afresh with checkpoint.resume=null"
-        )
-    stored = {
-        name.removeprefix("model."): tuple(entry.size)
-        for name, entry in checkpoint_folder.tensors_in(path).items()
-        if name.startswith("model.")
-    }
-    wanted = {name: tuple(value.shape) for name, value in run.model.skeleton(run.data.sample()).state_dict().items()}
-    differences = [
-        f"{name} is {stored.get(name, 'missing')} there and {wanted.get(name, 'missing')} here"
-        for name in sorted(stored.keys() | wanted.keys())
-        if stored.get(name) != wanted.get(name)
-    ]
-    if differences:
-        more = f" and {len(differences) - 3} more tensors differ" if len(differences) > 3 else ""
-        raise ConfigError(
-            f"checkpoint.resume: {path} holds another model: {', '.join(differences[:3])}{more};"
-            " choose the model it was saved with, or start afresh with checkpoint.resume=null"
-        )
-    return path
-
-
 def _replicas(ranks: Sequence[dict[str, Tensor]], sizes: Mapping[str, int]) -> list[dict[str, Tensor]]:
     """What the ranks of each replica of the model carried, together: parameters have names of their own in each."""
     replicas: list[dict[str, Tensor]] = [{} for _ in range(sizes["data"])]
@@ -268,10 +224,6 @@ def _replicas(ranks: Sequence[dict[str, Tensor]], sizes: Mapping[str, int]) -> l
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names start with `prefix`, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _optimizer_name(run: Run) -> str:
-    return type(run.optimizer.build(nn.Linear(1, 1))).__name__
 
 
 def _random_state() -> dict[str, Tensor]:

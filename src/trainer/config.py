@@ -97,7 +97,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     resume = None
     if run.checkpoint.resume is not None:
         # Reading checkpoints takes half a second to import.
-        from trainer.checkpoint import check_resume
+        from trainer.resume import check_resume
 
         resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})

@@ -166,7 +166,7 @@ def test_weights_that_other_modules_read_are_waited_for(workers):
 
 def _jittered(mesh: Mesh) -> list[float]:
     """Many steps in which every rank computes its gradients at a pace of its own."""
-    case = Case(sgd, steps=200, dtype=torch.float32)
+    case = Case(sgd, steps=500, dtype=torch.float32)
     training = scenario.begin(mesh, NextForward(chunk_mb=0.005), case)
     pace = threading.Event()
     generator = torch.Generator().manual_seed(mesh.rank)
@@ -176,7 +176,7 @@ def _jittered(mesh: Mesh) -> list[float]:
 
     for module in training.net.modules():
         module.register_full_backward_hook(pause)
-    scenario.run(training, mesh, case, range(200))
+    scenario.run(training, mesh, case, range(500))
     training.synchroniser.finish()
     weights = training.net.first.weight.flatten()[:8].tolist()
     training.close()
