@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from trainer import checkpoint_folder
@@ -78,6 +79,8 @@ def _carry_over(mesh: Mesh, folder: Path, now: str) -> list:
     before = Checkpoints(folder, 2, mesh, net, optimizer, DISABLED, {"comm": hook}, travels="gradients")
     before.save(1)
     before.close()
+    # The first rank makes it a whole one.
+    dist.barrier(group=mesh.control)
     after = Checkpoints(folder, 2, mesh, net, optimizer, DISABLED, {"comm": hook}, travels=now)
     after.load(after.newest())
     return hook.resumed
