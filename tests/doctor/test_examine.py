@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.doctor.pipeline_scene import equal, pipeline
 from tests.doctor.scene import Queue, config, over, run, sums, windows
 from trainer.doctor import rules
 from trainer.doctor.examine import examine, lines
@@ -51,6 +52,19 @@ def test_one_advice_is_given_once():
 def test_a_healthy_run_gives_no_findings():
     hidden = [(5, 200 + 20 * (number + 1)) for number in range(20)]
     assert examine(over(Queue((200, 600), start_ms=0.1, mb_per_s=1000), hidden)) == []
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble"])
+def test_a_healthy_pipeline_gives_no_findings(schedule: str):
+    assert examine(pipeline(schedule, 2, 16, equal(2, ms=30.0, hop=0.1), replicas=2)) == []
+
+
+def test_a_pipeline_without_any_of_its_spans_is_judged_as_far_as_it_goes():
+    whole = pipeline("1f1b", 2, 4, equal(2, hop=3.0))
+    assert examine(whole)
+    windows = [window.model_copy(update={"timeline": None}) for window in whole.windows]
+    examine(whole._replace(windows=windows))
+    examine(whole._replace(windows=[window.model_copy(update={"ranks": []}) for window in whole.windows]))
 
 
 def test_one_process_has_nothing_to_say_about_communication():
@@ -97,11 +111,15 @@ def test_a_quantity_that_an_older_version_did_not_measure_may_be_missing(name: s
 def test_options_and_metrics_may_hold_anything(value: object):
     paths = [
         "precision", "batch.size", "batch.microbatches", "parallel.data.size", "parallel.data.bucket_cap_mb",
-        "parallel.pipeline.size", "comm", "comm._target_", "nccl", "data.workers", "data.prefetch", "launch.threads",
-        "place.device", "profile",
+        "parallel.pipeline.size", "parallel.pipeline.schedule", "parallel.pipeline.split",
+        "parallel.pipeline.microbatches", "comm", "comm._target_", "nccl", "data.workers", "data.prefetch",
+        "launch.threads", "place.device", "profile",
     ]  # fmt: skip
+    piped = pipeline("1f1b", 2, 4, equal(2, hop=3.0))
     for path in paths:
         examine(BAD._replace(config=config(**{path.replace(".", "__"): value})))
+        axis = {"parallel__pipeline__size": 2, path.replace(".", "__"): value}
+        examine(piped._replace(config=config(**axis)))
     examine(BAD._replace(metrics=[Metrics(step=1, **dict.fromkeys(BAD.metrics[0].values, value))] * 5))  # type: ignore[arg-type]
 
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from tests.doctor.pipeline_scene import staged
 from tests.doctor.scene import Queue, config, over, run, sums, windows
 from trainer.doctor.situation import situation
 from trainer.doctor.typical import number, typical_metric, typical_ms
@@ -67,3 +68,17 @@ def test_a_link_that_does_not_explain_the_typical_step_is_not_believed():
     assert at is not None
     assert at.step is not None
     assert at.link is None
+
+
+def test_of_a_pipeline_the_stage_counts_whose_gradients_hold_up_the_next_step():
+    queue = Queue((0, 100), 0.1, 100)
+    first = over(queue, [(2.0, 50.0), (2.0, 100.0)], {"await_activations": 0.0})
+    later = over(queue, [(2.0, 50.0), (2.0, 60.0), (6.0, 100.0)], {"await_activations": 30.0})
+    at = situation(staged(first, later))
+    assert at is not None
+    assert at.step is not None
+    assert at.link is not None
+    assert (at.replicas, len(at.step.buckets), at.hosts) == (2, 2, ["host0"] * 2)
+    assert at.exposed_ms == situation(first).exposed_ms  # type: ignore[union-attr]
+    # The step is that of the slowest rank, whichever stage it has.
+    assert at.step_ms == situation(later).step_ms  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from trainer.doctor.examine import examine
 from trainer.doctor.finding import Finding
+from trainer.doctor.pipelined import pipelined
 from trainer.doctor.situation import ranks, situation
 from trainer.doctor.typical import settled, typical_ms
 from trainer.doctor.wording import ms, several, share
@@ -66,6 +67,9 @@ def _summary(read: Evidence) -> str:
         parts.append(f"{ms(step_ms)} a step")
     if at is not None:
         parts.append(f"{share(at.hidden)} of {ms(at.comm_ms)} of communication hidden")
+    pipeline = pipelined(read)
+    if pipeline is not None:
+        parts.append(f"{share(pipeline.bubble)} of a step is bubble")
     return ", ".join(parts)
 
 

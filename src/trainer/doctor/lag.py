@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from trainer.overlap.evidence import Evidence, Window
+from trainer.overlap.meter import AWAITS
 
 # What a rank does before it waits for others, in the words of a finding.
 WORK = {
@@ -33,21 +34,27 @@ def busy(sums: dict[str, float]) -> float:
     return sum(sums[name] for name in WORK)
 
 
-def beyond_others(window: Window, rank: int, name: str | None = None) -> float:
-    """Seconds a step by which a rank works longer than the median of the others, in all or at one kind of work."""
+def idle(sums: dict[str, float]) -> float:
+    """Seconds a step in which a rank waits for others, whether for those of its own stage or of neighbouring ones."""
+    return sums["peers"] + sum(sums.get(lane, 0.0) for lane in AWAITS)
+
+
+def beyond_others(window: Window, rank: int, others: Sequence[int], name: str | None = None) -> float:
+    """Seconds a step by which a rank works longer than the median of `others`, in all or at one kind of work."""
     worked = [busy(sums) if name is None else sums[name] for sums in window.ranks]
-    return worked[rank] - statistics.median(worked[:rank] + worked[rank + 1 :])
+    return worked[rank] - statistics.median(worked[other] for other in others)
 
 
-def others_wait(window: Window, rank: int) -> float:
-    """Seconds a step that the median of the other ranks waits longer for its peers than this one."""
-    waited = [sums["peers"] for sums in window.ranks]
-    return statistics.median(waited[:rank] + waited[rank + 1 :]) - waited[rank]
+def others_wait(window: Window, rank: int, others: Sequence[int]) -> float:
+    """Seconds a step that the median of `others` waits longer for its peers than this rank."""
+    return statistics.median(window.ranks[other]["peers"] for other in others) - window.ranks[rank]["peers"]
 
 
-def longest(windows: Sequence[Window], rank: int) -> str:
-    """The kind of work at which a rank is furthest beyond the others."""
-    return max(WORK, key=lambda name: statistics.median(beyond_others(window, rank, name) for window in windows))
+def longest(windows: Sequence[Window], rank: int, others: Sequence[int]) -> str:
+    """The kind of work at which a rank is furthest beyond `others`."""
+    return max(
+        WORK, key=lambda name: statistics.median(beyond_others(window, rank, others, name) for window in windows)
+    )
 
 
 def name(evidence: Evidence, rank: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trainer.doctor.forecast import believable
 from trainer.doctor.link import Link, fit
+from trainer.doctor.part import reducing
 from trainer.doctor.recorded import Step, recorded, typical
 from trainer.doctor.typical import number, typical_ms
 from trainer.overlap.evidence import Evidence
@@ -15,11 +17,13 @@ NOTICEABLE = 0.05
 
 
 class Situation(NamedTuple):
-    """A run whose ranks communicate."""
+    """A run whose ranks communicate. Of a pipeline it is the stage whose gradients hold up the next step."""
 
     replicas: int
     """ranks that average their gradients"""
     device: str
+    hosts: Sequence[str]
+    """of the ranks that average their gradients, as far as known"""
     step_ms: float
     """of the slowest rank"""
     comm_ms: float
@@ -54,26 +58,28 @@ def ranks(evidence: Evidence) -> int:
 
 def situation(evidence: Evidence) -> Situation | None:
     """None where there is nothing to say about communication: one process, no measurement, or nothing that travels."""
-    step_ms, comm_ms = typical_ms(evidence, "step", worst=True), typical_ms(evidence, "comm")
-    exposed_ms = typical_ms(evidence, "exposed")
+    part, exposed_ms = reducing(evidence)
+    step_ms, comm_ms = typical_ms(evidence, "step", worst=True), typical_ms(part, "comm")
     if ranks(evidence) < 2 or not step_ms or not comm_ms or exposed_ms is None or evidence.component("comm") == "noop":
         return None
     device = str(evidence.option("place.device", "cpu"))
-    steps = recorded(evidence)
+    steps = recorded(part)
     step, link = typical(steps), fit(steps, device)
     return Situation(
-        replicas=_replicas(evidence),
+        replicas=replicas(evidence),
         device=device,
+        hosts=part.hosts,
         step_ms=step_ms,
         comm_ms=comm_ms,
         exposed_ms=exposed_ms,
-        peers_ms=typical_ms(evidence, "peers") or 0.0,
+        peers_ms=typical_ms(part, "peers") or 0.0,
         step=step,
         link=link if step and link and believable(step, link, step_ms) else None,
     )
 
 
-def _replicas(evidence: Evidence) -> int:
+def replicas(evidence: Evidence) -> int:
+    """The number of ranks that have the same part of the model."""
     named = number(evidence, "parallel.data.size") or -1
     if named > 0:
         return int(named)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.doctor.pipeline_scene import changed, equal, pipeline
 from tests.doctor.scene import config, run, sums, windows
 from trainer.doctor.finding import Finding
 from trainer.doctor.rules.data_wait import look
@@ -39,3 +40,11 @@ def test_one_process_waits_like_many():
     finding = look(run(windows(sums(data=20, step=120, comm=0))))
     assert finding is not None
     assert finding.evidence.startswith("That is 17 % of a step of 120 ms. 2 loader")
+
+
+def test_a_later_stage_of_a_pipeline_loads_while_it_would_wait_anyway():
+    whole = pipeline("1f1b", 2, 8, equal(2), replicas=2)
+    assert look(changed(whole, {rank: {"data": 8.0} for rank in (2, 3)})) is None
+    finding = look(changed(whole, {rank: {"data": 8.0} for rank in (0, 1)}))
+    assert finding is not None
+    assert finding.title == "Every step waits 8.0 ms for its batch"

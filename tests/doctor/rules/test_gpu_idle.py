@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.doctor.pipeline_scene import equal, pipeline
 from tests.doctor.scene import config, run, sums, windows
 from trainer.doctor.finding import Finding
 from trainer.doctor.rules.gpu_idle import look
@@ -38,3 +39,11 @@ def test_exposed_communication_is_told_to_be_looked_at():
 )
 def test_other_runs_are_left_alone(metrics: list[dict[str, float]]):
     assert look(run(windows(sums(data=20), sums()), metrics=metrics, config=config(place__device="cuda"))) is None
+
+
+def test_the_bubble_of_a_pipeline_is_named_where_it_is_the_largest_part():
+    idle = pipeline("1f1b", 2, 4, equal(2, hop=5.0))
+    finding = look(idle._replace(metrics=run([], metrics=utilisation([90, 0, 40, 3, 0, 0])).metrics))
+    assert finding is not None
+    assert "waiting for neighbouring stages is the largest part" in finding.evidence
+    assert finding.advice == "parallel.pipeline.schedule=auto"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.doctor.pipeline_scene import staged
 from tests.doctor.scene import Queue, config, over
 from trainer.doctor.rules.slow_fabric import look
 
@@ -44,3 +45,10 @@ def test_what_cannot_be_said_is_not_said(hosts: list[str], links: list[float | N
 
 def test_a_link_that_costs_nothing_is_left_alone():
     assert look(over(GIGABIT, BUCKETS, {"exposed": 10}, hosts=["a", "b"], links_gbit=[10, 10])) is None
+
+
+def test_replicas_of_a_stage_on_one_host_send_nothing_through_its_interface():
+    apart = [over(GIGABIT, BUCKETS, hosts=["a", "b"], links_gbit=[10, 10]) for _ in range(2)]
+    assert look(staged(*apart)) is not None
+    together = [over(GIGABIT, BUCKETS, hosts=[host] * 2, links_gbit=[10, 10]) for host in "ab"]
+    assert look(staged(*together)) is None

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.doctor.pipeline_scene import changed, equal, pipeline
 from tests.doctor.scene import run, sums, windows
 from trainer.doctor.finding import Finding
 from trainer.doctor.rules.stall import look
@@ -55,3 +56,17 @@ def test_start_up_may_take_ranks_different_times():
 
 def test_where_every_rank_waits_nobody_is_blamed():
     assert look(stalled(4, 3000, peers=1000)) is None
+
+
+def test_in_a_pipeline_it_is_not_the_rank_whose_own_neighbour_stopped():
+    whole = pipeline("1f1b", 2, 8, equal(2), replicas=2, count=8)
+    # Rank 3 stops for 30 s: its replica waits for its gradients, its first stage for those of activations, and that
+    # one's replica for that one.
+    waits = {0: {"peers": 3000.0}, 1: {"await_gradients": 3003.0}, 2: {"peers": 3000.0}, 3: {"forward": 3008.0}}
+    found = list(whole.windows)
+    found[4] = changed(whole, waits).windows[4]
+    finding = look(whole._replace(windows=found))
+    assert finding is not None
+    assert finding.title == "All waited 30.0 s for rank 3 on host0"
+    assert "it was in its forward pass" in finding.evidence
+    assert look(whole) is None

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import pytest
+
+from tests.doctor.pipeline_scene import changed, pipeline
 from tests.doctor.scene import config, run, sums, windows
 from trainer.doctor.finding import Finding
 from trainer.doctor.rules.straggler import look
 from trainer.overlap.evidence import Window
+from trainer.pipeline.simulate import Costs
 
 HOSTS = {"hosts": ["Host0", "Host0", "Host1", "Host1"]}
 
@@ -51,3 +55,17 @@ def test_a_slow_rank_that_nobody_waits_for_costs_nothing():
 
 def test_too_few_windows_tell_nothing():
     assert look(run(windows(sums(peers=20), sums(backward=82), count=4))) is None
+
+
+def test_a_slower_stage_of_a_pipeline_is_no_straggler_but_a_slower_replica_is():
+    uneven = pipeline("1f1b", 2, 8, Costs([1, 2], [1, 2], [1, 2], [0]), replicas=3)
+    assert look(uneven) is None
+    slow = changed(uneven, {4: {"backward": 40.0}} | {rank: {"peers": 7.0} for rank in (3, 5)})
+    finding = look(slow)
+    assert finding is not None
+    assert finding.title == "All wait for rank 4 on host0, which is slower"
+    assert finding.gain_ms == pytest.approx(7)
+
+
+def test_a_pipeline_without_replicas_has_nobody_to_compare_with():
+    assert look(pipeline("1f1b", 2, 8, Costs([1, 5], [1, 5], [1, 5], [0]))) is None

@@ -6,6 +6,7 @@ import statistics
 
 from trainer.doctor import lag
 from trainer.doctor.finding import Finding
+from trainer.doctor.part import only, parts
 from trainer.doctor.situation import NOTICEABLE
 from trainer.doctor.typical import number, settled, typical_ms
 from trainer.doctor.wording import ms, several, share
@@ -20,7 +21,10 @@ MANY_WORKERS = 16
 
 
 def look(evidence: Evidence) -> Finding | None:
-    step_ms, waited = typical_ms(evidence, "step", worst=True), typical_ms(evidence, "data", worst=True)
+    step_ms = typical_ms(evidence, "step", worst=True)
+    # Later stages of a pipeline load theirs while they would wait for activations; the first has the first ranks.
+    evidence = only(evidence, next(iter(parts(evidence)), []))
+    waited = typical_ms(evidence, "data", worst=True)
     if not step_ms or waited is None or waited < max(HANDOVER_MS, NOTICEABLE * step_ms):
         return None
     workers, prefetch = number(evidence, "data.workers"), number(evidence, "data.prefetch") or 2

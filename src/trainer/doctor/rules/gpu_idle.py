@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+
 from trainer.doctor.finding import Finding
-from trainer.doctor.typical import metric, typical_ms
+from trainer.doctor.typical import metric, settled, typical_ms
 from trainer.doctor.wording import ms
 from trainer.overlap.evidence import Evidence
+from trainer.overlap.meter import AWAITS
 
 # Percent. A sample covers a sixth of a second and more: it is nearly zero only if nothing ran in all of it.
 IDLE = 5
@@ -23,6 +26,7 @@ def look(evidence: Evidence) -> Finding | None:
     parts = {
         "waiting for data": (typical_ms(evidence, "data", worst=True), "data.workers=4"),
         "exposed communication": (typical_ms(evidence, "exposed", worst=True), "profile=window"),
+        "waiting for neighbouring stages": (_bubble_ms(evidence), "parallel.pipeline.schedule=auto"),
     }
     known = {name: (value, advice) for name, (value, advice) in parts.items() if value}
     largest = max(known, key=lambda name: known[name][0], default=None)
@@ -37,3 +41,12 @@ def look(evidence: Evidence) -> Finding | None:
         advice,
         None,
     )
+
+
+def _bubble_ms(evidence: Evidence) -> float:
+    """What the rank of a pipeline that waits most for others waits in a step."""
+    waits = [
+        max((sum(sums.get(lane, 0.0) for lane in AWAITS) for sums in window.ranks), default=0.0)
+        for window in settled(evidence)
+    ]
+    return statistics.median(waits) * 1000 if waits else 0.0

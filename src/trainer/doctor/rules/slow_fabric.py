@@ -20,8 +20,8 @@ def look(evidence: Evidence) -> Finding | None:
     nominal = min((link for link in evidence.links_gbit if link), default=None)
     if at is None or at.step is None or at.link is None or not at.exposes or nominal is None:
         return None
-    if len(set(evidence.hosts)) < 2:
-        return None  # nothing passes the interface
+    if len(set(at.hosts)) < 2:
+        return None  # no gradient passes the interface
     # Ranks of a host may share its interface: then together they use it, as much as that can be.
     together = max(list(evidence.hosts).count(host) for host in evidence.hosts)
     reached = at.link.gbit * together

@@ -14,7 +14,7 @@ from trainer.overlap.evidence import Evidence, Window
 STEPS, LEAST_S = 10, 1.0
 # In the first steps ranks compile and start loader processes, each at its own pace.
 FIRST_LEAST_S = 10.0
-# The rank that stopped waited for nobody: for at most this share of what the others waited.
+# The rank that stopped waited for nobody: beyond the usual for at most this share of what the others waited.
 OWN = 0.1
 
 
@@ -23,7 +23,7 @@ def look(evidence: Evidence) -> Finding | None:
     if not windows or not step_ms:
         return None
     usual = [
-        statistics.median(lag.others_wait(window, rank) for window in windows if rank < len(window.ranks))
+        statistics.median(lag.idle(window.ranks[rank]) for window in windows if rank < len(window.ranks))
         for rank in range(max(len(window.ranks) for window in windows))
     ]
     stalls = [
@@ -50,18 +50,22 @@ def look(evidence: Evidence) -> Finding | None:
 
 
 def _longest(window: Window, usual: list[float]) -> tuple[float, int]:
-    """Seconds for which the others waited for the rank that waited least, beyond the usual, and that rank."""
-    waited = [sums["peers"] for sums in window.ranks]
+    """Seconds for which the others waited for the rank that waited least, all beyond the usual, and that rank.
+
+    In a pipeline all others wait for it as well: its replicas with their gradients, and neighbouring stages.
+    """
+    waited = [max(0.0, lag.idle(sums) - before) for sums, before in zip(window.ranks, usual, strict=False)]
     rank = min(range(len(waited)), key=lambda one: waited[one])
-    wait = lag.others_wait(window, rank)
-    if waited[rank] > OWN * (waited[rank] + wait):
+    wait = statistics.median(waited[:rank] + waited[rank + 1 :])
+    if waited[rank] > OWN * wait:
         return 0.0, rank
-    return (wait - max(0.0, usual[rank])) * window.steps, rank
+    return (wait - waited[rank]) * window.steps, rank
 
 
 def _where(window: Window, rank: int, seconds: float) -> str:
-    kind = lag.longest([window], rank)
-    if lag.beyond_others(window, rank, kind) * window.steps >= seconds / 2:
+    others = [other for other in range(len(window.ranks)) if other != rank]
+    kind = lag.longest([window], rank, others)
+    if lag.beyond_others(window, rank, others, kind) * window.steps >= seconds / 2:
         return f"in {lag.WORK[kind]}"
     return "at nothing that belongs to a step, such as a checkpoint"
 

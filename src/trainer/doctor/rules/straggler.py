@@ -6,6 +6,7 @@ import statistics
 
 from trainer.doctor import lag
 from trainer.doctor.finding import Finding
+from trainer.doctor.part import parts
 from trainer.doctor.typical import settled
 from trainer.doctor.wording import ms, share
 from trainer.overlap.evidence import Evidence
@@ -22,17 +23,22 @@ def look(evidence: Evidence) -> Finding | None:
     windows = lag.complete(settled(evidence))
     if len(windows) < WINDOWS or len({len(window.ranks) for window in windows}) > 1:
         return None
-    count = len(windows[0].ranks)
-    excess = [[lag.beyond_others(window, rank) for window in windows] for rank in range(count)]
-    rank = max(range(count), key=lambda one: statistics.median(excess[one]))
+    # Ranks of another stage of a pipeline have other work; where there are no replicas, nobody has the same.
+    others = {rank: [one for one in part if one != rank] for part in parts(evidence) for rank in part}
+    excess = {
+        rank: [lag.beyond_others(window, rank, them) for window in windows] for rank, them in others.items() if them
+    }
+    if not excess:
+        return None
+    rank = max(excess, key=lambda one: statistics.median(excess[one]))
     beyond = statistics.median(excess[rank])
     steady = sum(one >= HALF * beyond for one in excess[rank]) >= MOST * len(windows)
-    typical = statistics.median(lag.busy(sums) for window in windows for sums in window.ranks)
-    waited = statistics.median(lag.others_wait(window, rank) for window in windows)
+    typical = statistics.median(lag.busy(window.ranks[one]) for window in windows for one in (rank, *others[rank]))
+    waited = statistics.median(lag.others_wait(window, rank, others[rank]) for window in windows)
     # Others that are waited for elsewhere, or whose wait is hidden, lose nothing by this rank.
     if beyond < SLOWER * typical or not steady or waited < HALF * beyond:
         return None
-    kind = lag.longest(windows, rank)
+    kind = lag.longest(windows, rank, others[rank])
     return Finding(
         f"All wait for {lag.name(evidence, rank)}, which is slower",
         f"It works {ms(beyond * 1000)} longer a step than the median of the others, which is {share(beyond / typical)}"
