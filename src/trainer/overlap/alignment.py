@@ -56,20 +56,21 @@ def across(
     on one machine are joined there. One without is joined to the part before it by `sent`, the `messages` of all ranks,
     which is called only then; the n-th ranks of two parts are in one pipeline. Without messages it stays as it is.
     """
-    ahead, known, everyone = ahead.clone(), list(parts[0]), None
+    by, known, everyone = ahead.tolist(), list(parts[0]), None
     for before, members in itertools.pairwise(parts):
-        shift = next((ahead[a] - ahead[b] for b in members for a in known if clocks[a] == clocks[b]), None)
+        shift = next((by[a] - by[b] for b in members for a in known if clocks[a] == clocks[b]), None)
         if shift is None:
             everyone = sent() if everyone is None else everyone
             shifts = [
-                (ahead[a] - ahead[b]).item() + found
+                by[a] - by[b] + found
                 for a, b in zip(before, members, strict=False)
                 if (found := offset(everyone[a], everyone[b])) is not None
             ]
-            shift = torch.tensor(statistics.median(shifts) if shifts else 0.0)
-        ahead[list(members)] += shift
+            shift = statistics.median(shifts) if shifts else 0.0
+        for rank in members:
+            by[rank] += shift
         known += members
-    return ahead
+    return torch.tensor(by, dtype=torch.float64)
 
 
 def _least(sender: Tensor, receiver: Tensor) -> float | None:

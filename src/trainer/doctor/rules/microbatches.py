@@ -9,8 +9,8 @@ from trainer.doctor.typical import number
 from trainer.doctor.wording import ms, several, share
 from trainer.overlap.evidence import Evidence
 
-# Below this share of a step, smaller micro-batches may well cost more than the bubble shrinks: on two CPU cores, halving
-# those of 16 samples made a step longer whose bubble was a fifth.
+# Below this share of a step, smaller micro-batches may well cost more than the bubble shrinks: on two CPU cores,
+# halving those of 16 samples made a step longer whose bubble was a fifth.
 LARGE = 0.25
 # So many micro-batches a rank leave at most a fifth of a step idle; more of them compute less efficiently each.
 ENOUGH = 4
