@@ -91,6 +91,12 @@ def test_a_pipeline_without_replicas_has_no_place_for_buckets():
     assert lanes.height([]) == lanes.height(spans.bars([step()], serial=True))
 
 
+def test_a_message_of_no_micro_batch_has_its_name():
+    events = [Event("send_onward", "targets", 0, 9, 256.0, 256.0)]
+    (row,) = lanes.placed(spans.bars([events], serial=True), [0], ["rank 0"])
+    assert (row["label"], row["brief"]) == ("targets", "")
+
+
 def test_where_a_rank_has_several_stages_a_pass_says_which():
     events = [Event("forward", f"stage {stage}, micro-batch 0", stage, stage + 1, 0.0, 0.0) for stage in (0, 2)]
     rows = lanes.placed(spans.bars([events], serial=True), [0], ["rank 0"])

@@ -128,7 +128,7 @@ def _labels(bar: Bar, several: bool) -> tuple[str, str]:
     brief = spans.brief(bar)
     if bar.kind == "send":
         what = bar.name.partition(" ")[0]
-        return (f"{what} {brief}", brief) if brief else ("", "")
+        return (f"{what} {brief}", brief) if brief else (bar.name, "")
     about = stages.piece(bar.name)
     if brief and about is not None:
         return (f"{brief} s{about.stage}", brief) if several else (brief, "")

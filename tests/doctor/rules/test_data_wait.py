@@ -42,7 +42,7 @@ def test_one_process_waits_like_many():
     assert finding.evidence.startswith("That is 17 % of a step of 120 ms. 2 loader")
 
 
-def test_a_later_stage_of_a_pipeline_loads_while_it_would_wait_anyway():
+def test_of_a_pipeline_the_first_stage_reads_data():
     whole = pipeline("1f1b", 2, 8, equal(2), replicas=2)
     assert look(changed(whole, {rank: {"data": 8.0} for rank in (2, 3)})) is None
     finding = look(changed(whole, {rank: {"data": 8.0} for rank in (0, 1)}))

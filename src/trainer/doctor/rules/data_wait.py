@@ -22,7 +22,7 @@ MANY_WORKERS = 16
 
 def look(evidence: Evidence) -> Finding | None:
     step_ms = typical_ms(evidence, "step", worst=True)
-    # Later stages of a pipeline load theirs while they would wait for activations; the first has the first ranks.
+    # Of a pipeline the first stage reads data, on the first ranks; what later ones do waits for activations anyway.
     evidence = only(evidence, next(iter(parts(evidence)), []))
     waited = typical_ms(evidence, "data", worst=True)
     if not step_ms or waited is None or waited < max(HANDOVER_MS, NOTICEABLE * step_ms):
