@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -50,7 +52,7 @@ class Job:
     evaluation: Dataset
     writers: list[Writer]
     numbers: Callable[[], dict[str, float]]
-    """what the communication hook has measured since the last call, under the same names on all ranks"""
+    """what the communication hook has measured since the last call"""
     dense_bytes: float
     """the bytes a rank would send in a step for the exact average"""
     record: Record
@@ -192,11 +194,14 @@ def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
     metrics |= {"memory/peak_mb": memory.mean().item(), "memory/peak_mb/worst": memory.max().item()}
     if "speed/step_ms" in metrics:
         metrics["speed/samples_per_s"] = job.run.batch.size / metrics["speed/step_ms"] * 1000
-    numbers = job.numbers()
-    means = gather(list(numbers.values()), job.mesh.control).mean(dim=0).tolist()
-    metrics |= dict(zip(numbers, means, strict=True))
+    # Stages of a pipeline differ in the sizes of their gradients, and the hook of one may have had nothing to compress.
+    ranks_numbers: list[dict[str, float]] = [{} for _ in range(job.mesh.world)]
+    dist.all_gather_object(ranks_numbers, job.numbers(), group=job.mesh.control)
+    for name in sorted(set().union(*ranks_numbers)):
+        metrics[name] = statistics.mean(numbers[name] for numbers in ranks_numbers if name in numbers)
     if metrics.get("comm/bytes_sent"):
-        metrics["comm/compression_ratio"] = job.dense_bytes / metrics["comm/bytes_sent"]
+        dense = gather([job.dense_bytes], job.mesh.control).mean().item()
+        metrics["comm/compression_ratio"] = dense / metrics["comm/bytes_sent"]
     return metrics
 
 

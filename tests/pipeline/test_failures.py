@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.pipeline import scenario
 from tests.pipeline.scenario import SMALL
 from tests.processes import SMALL as REAL
-from tests.processes import read_until, started, workers_of
+from tests.processes import losses, read_until, run, started, workers_of
 
 # Ranks that wait for a dead neighbour learn of it from its closed sockets, not from a timeout.
 SOON_S = 10.0
@@ -59,3 +59,27 @@ def test_a_killed_rank_ends_the_others_soon_and_is_named_with_its_stage(tmp_path
         assert process.wait() == 1
         assert time.monotonic() - killed < SOON_S
     assert "rank 2, number 1 of its pipeline, was killed by SIGKILL; the other ranks were ended" in rest
+
+
+def test_a_killed_pipeline_goes_on_from_its_checkpoint_as_if_nothing_had_been(tmp_path: Path):
+    options = (
+        "parallel=pipeline",
+        "parallel.data.size=1",
+        "model=vit",
+        "model.depth=2",
+        "model.dropout=0.1",
+        # Dropout draws from a stream a stage.
+        "parallel.pipeline.split=[layers.1]",
+        "steps=12",
+        "log.every=1",
+        "checkpoint.every=4",
+    )
+    undisturbed, disturbed = tmp_path / "undisturbed", tmp_path / "disturbed"
+    code, output = run(tmp_path, *REAL, *options, f"folder={undisturbed}")
+    assert code == 0, output
+    with started(tmp_path, *REAL, *options, f"folder={disturbed}", "launch.max_restarts=1") as process:
+        read_until(process, lambda line: "step 6/" in line)
+        os.kill(workers_of(process.pid)[1], signal.SIGKILL)
+        process.stdout.read()
+        assert process.wait() == 0
+    assert losses(disturbed) == losses(undisturbed)

@@ -21,10 +21,10 @@ PAIR = (*FLOORS, Variant("strict", "ours"), Variant("next_forward", "ours", ("sy
 SHARED: dict[str, Any] = {"lead": 2, "warmup": 3}
 
 
-def _ratio(time_scale: float, words: str, quick: bool = False) -> Case:
+def _ratio(time_scale: float, words: str, *more: Variant, quick: bool = False) -> Case:
     return Case(
         f"Paced compute, {words}",
-        PAIR,
+        (*PAIR, *more),
         "strict",
         (*PACED, f"model.time_scale={time_scale}"),
         rate="1gbit",
@@ -53,7 +53,7 @@ CASES = (
         **SHARED,
     ),
     _ratio(6.0, "communication a quarter of it"),
-    _ratio(1.5, "as much communication", quick=True),
+    _ratio(1.5, "as much communication", RULES[2], quick=True),
     _ratio(0.37, "communication four times it"),
     Case(
         "ResNet-18, 32x32 images",

@@ -140,7 +140,8 @@ class PipelineExecutor:
         if self.targets.sender is not None:
             self.targets.sender.send(targets, "targets", described=True)
         if self.targets.receiver is not None:
-            return self._guarded(self.targets.receiver.take_described, "the last stage waits for targets")
+            with self.meter.span("await_activations", "targets"):
+                return self._guarded(self.targets.receiver.take_described, "the last stage waits for targets")
         return targets
 
     @contextlib.contextmanager
