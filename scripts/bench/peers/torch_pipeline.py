@@ -14,6 +14,13 @@ from trainer.data.loader import TrainingOrder, training_batches
 from trainer.pipeline.cut import Chain
 
 
+class _Dense(torch.nn.Module):
+    """Replayed activations are one number, seen as many; torch's stages send what they are given."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.contiguous()
+
+
 def build(task: Task, schedule: Literal["1f1b", "gpipe"]) -> Bare:
     run, device, group = task.run, task.device, task.mesh.groups["pipeline"]
     rank, ranks, count = task.mesh.ranks["pipeline"], task.mesh.sizes["pipeline"], run.microbatches
@@ -23,10 +30,12 @@ def build(task: Task, schedule: Literal["1f1b", "gpipe"]) -> Bare:
     shapes = [torch.zeros(run.share // count, *run.data.sample().shape)]
     for first, stop in bounds:
         with torch.no_grad():
-            shapes.append(chain.module(first, stop, chain.model)(shapes[-1]).contiguous())
+            left = chain.module(first, stop, chain.model)(shapes[-1])
+        # Whether gradients come back is told by what is shown.
+        shapes.append(torch.empty_like(left, memory_format=torch.contiguous_format, requires_grad=True))
     kept = chain.keep([bounds[rank]])
     stage = PipelineStage(
-        chain.module(*bounds[rank], kept),
+        torch.nn.Sequential(chain.module(*bounds[rank], kept), _Dense()),
         rank,
         ranks,
         device,
