@@ -13,9 +13,16 @@ SOURCE = ROOT / "src" / "trainer"
 FILES = sorted(SOURCE.rglob("*.py"))
 GROUPS = ("parallel", "comm", "sync", "nccl", "optimizer", "schedule", "model", "data", "logger", "profile")
 # What a group may know of the rest of the package, besides itself.
-COMMON = ("trainer.spec", "trainer.sample", "trainer.replay_table", "trainer.json_lines", "trainer.layers")
+COMMON = (
+    "trainer.spec",
+    "trainer.sample",
+    "trainer.replay_table",
+    "trainer.json_lines",
+    "trainer.layers",
+    "trainer.tensor_plan",
+)
 # Experiments and the search space are presets of nothing that has a file of its own.
-PRESETS = {"parallel": {"none", "gpipe"}, "profile": {"none"}}
+PRESETS = {"parallel": {"none", "gpipe", "hybrid"}, "profile": {"none"}}
 COLLECTIVES = {
     "all_reduce",
     "all_gather",

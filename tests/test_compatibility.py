@@ -17,6 +17,7 @@ from trainer.comm.topk import TopK
 from trainer.compatibility import TABLE, Row
 from trainer.parallel.base import DataAxis, Parallel
 from trainer.parallel.pipeline import PipelineAxis
+from trainer.parallel.tensor import TensorAxis
 from trainer.run import Batch, Clip, Run
 from trainer.spec import ConfigError
 from trainer.sync.delayed import Delayed
@@ -41,6 +42,7 @@ CHOICES: dict[str, list[Any]] = {
         Parallel(pipeline=PipelineAxis(size=2)),
         Parallel(pipeline=PipelineAxis(size=2), data=DataAxis(find_unused_parameters=True)),
         Parallel(pipeline=PipelineAxis(size=2, schedule="zero_bubble")),
+        Parallel(tensor=TensorAxis(size=2)),
     ],
 }
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainer import checkpoint_folder
 from trainer.checkpoint import Carrier, Checkpoints
@@ -35,6 +35,8 @@ from trainer.resume import to_start_from
 from trainer.run import Run
 from trainer.spec import dump
 from trainer.sync.base import Replica, Synchroniser
+from trainer.tensor.layers import Axis
+from trainer.tensor.share import Shared, plan_of, share_out
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ def assemble(
     split = run.data.build(run.seed)
     _seed(run.seed)
     model = run.model.build(run.data.sample())
+    shared = _share_out(run, mesh, model)
     meter = Meter(clock_for(device))
     resume = to_start_from(run)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
@@ -55,7 +58,7 @@ def assemble(
     if mesh.sizes["pipeline"] > 1:
         # A cut by measured times is that of the checkpoint, so that each rank goes on with what was its own.
         same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.split == "auto"
-        pipeline = build_pipeline(run, mesh, model, device, meter, manifest["begins"] if same else ())
+        pipeline = build_pipeline(run, mesh, model, shared, device, meter, manifest["begins"] if same else ())
         model = pipeline.module
     else:
         model = model.to(device)
@@ -70,14 +73,15 @@ def assemble(
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
-    scaler, optimizer = scaler_for(run.precision, device, mesh.groups["pipeline"]), run.optimizer.build(model)
+    scaler, optimizer = scaler_for(run.precision, device, mesh.replica), run.optimizer.build(model)
     replica = Replica(
         model=model,
         optimizer=optimizer,
         scaler=scaler,
         device=device,
         group=group,
-        parts=mesh.groups["pipeline"],
+        parts=mesh.replica,
+        foreign=_foreign(mesh, model, shared),
         state=timed,
         hook=timed_hook,
         divisible=run.comm.divisible,
@@ -87,7 +91,7 @@ def assemble(
         meter=meter,
     )
     synchroniser = run.sync.attach(replica)
-    executor = _executor(run, mesh, device, synchroniser, meter, scaler, pipeline)
+    executor = _executor(run, mesh, device, synchroniser, meter, scaler, shared, pipeline)
     run.comm.observe(state, meter.exchange)
     ablation = None
     if run.profile.ablation_every is not None:
@@ -108,6 +112,7 @@ def assemble(
         optimizer,
         scaler,
         carriers,
+        shared.cuts,
         begins,
         "differences" if run.sync.apart else "gradients",
     )
@@ -168,6 +173,22 @@ def assemble(
     return job, batches
 
 
+def _share_out(run: Run, mesh: Mesh, model: nn.Module) -> Shared:
+    """Share the layers of `model` out between the tensor ranks, if there are several."""
+    tensor = run.parallel.tensor
+    if tensor.size == 1:
+        return Shared({}, run.model.loss, lambda output: output)
+    axis = Axis(mesh.groups["tensor"], tensor.sequence, tensor.overlap)
+    return share_out(model, plan_of(model), axis, run.model.loss, run.model.has_own_loss)
+
+
+def _foreign(mesh: Mesh, model: nn.Module, shared: Shared) -> frozenset[int]:
+    """What all tensor ranks have alike, on all of them but the first."""
+    if mesh.ranks["tensor"] == 0:
+        return frozenset()
+    return frozenset(id(p) for name, p in model.named_parameters() if name not in shared.cuts)
+
+
 def _executor(
     run: Run,
     mesh: Mesh,
@@ -175,6 +196,7 @@ def _executor(
     synchroniser: Synchroniser,
     meter: Meter,
     scaler: torch.amp.GradScaler,
+    shared: Shared,
     pipeline: Pipeline | None,
 ) -> Executor:
     if pipeline is not None:
@@ -182,7 +204,8 @@ def _executor(
         return pipeline.executor(run, rank, device, meter, scaler, synchroniser.module, synchroniser.complete)
     return WholeExecutor(
         synchroniser.module,
-        run.model.loss,
+        shared.loss,
+        shared.output,
         run.loss_scale,
         device,
         run.precision,

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
+from trainer.checkpoint_parts import Cut, Parts, own_part
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
 
@@ -53,14 +54,18 @@ class Checkpoints:
         optimizer: torch.optim.Optimizer,
         scaler: torch.amp.GradScaler,
         carriers: Mapping[str, Carrier],
+        cuts: Mapping[str, Cut] | None = None,
         begins: Sequence[str] = (),
         travels: Literal["gradients", "differences"] = "gradients",
     ) -> None:
-        """`begins` are the layers that begin the second and later stages of a pipeline.
+        """`cuts` are those of the parameters of which tensor ranks have parts.
+
+        `begins` are the layers that begin the second and later stages of a pipeline.
 
         `travels` says of what the hook's pending parts are: of gradients, or of differences of parameters.
         """
         self.carriers, self.begins, self.travels = carriers, tuple(begins), travels
+        self.parts = Parts(cuts or {}, mesh)
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -112,7 +117,10 @@ class Checkpoints:
         world = manifest["world"]
         same_world = manifest["sizes"] == self.mesh.sizes and tuple(manifest["begins"]) == self.begins
         names = {f"optimizer.{name}" for name, _ in self.module.named_parameters()}
-        wanted: dict[str, Tensor] = {f"model.{name}": value for name, value in self.module.state_dict().items()}
+        wanted = {
+            name: self.parts.wrapped(name, torch.empty_like(value, device="cpu"))
+            for name, value in _named("model.", self.module.state_dict()).items()
+        }
         # With another number of ranks each reads what all of the earlier ones carried, to share it out.
         carried = {kind: [f"rank{rank}.{kind}." for rank in range(world)] for kind in self.carriers}
         prefixes = ("optimizer.", "scaler.", *([mine] if same_world else itertools.chain(*carried.values())))
@@ -120,13 +128,14 @@ class Checkpoints:
             # Of the optimizer's state, what belongs to this rank's part of the model.
             foreign = name.startswith("optimizer.") and name.rpartition(".")[0] not in names
             if name.startswith(prefixes) and not foreign:
-                wanted[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
+                wanted[name] = self.parts.empty(name, entry.size, entry.properties.dtype)
         dcp.load(
             wanted,
             storage_reader=checkpoint_folder.TensorReader(path),
             planner=checkpoint_folder.TensorPlanner(),
             process_group=self.mesh.storage,
         )
+        wanted = {name: own_part(value) for name, value in wanted.items()}
         self.module.load_state_dict(_under("model.", wanted))
         self._load_optimizer(_under("optimizer.", wanted))
         if self.scaler.is_enabled():
@@ -141,6 +150,10 @@ class Checkpoints:
                         manifest["travels"],
                         self.travels,
                     )
+                ranks = [{} for _ in ranks]
+            if not same_world and max(manifest["sizes"]["tensor"], self.mesh.sizes["tensor"]) > 1:
+                if self.mesh.rank == 0 and any(ranks):
+                    log.warning("checkpoint: what %s carried was of other parts of the layers, so it is dropped", kind)
                 ranks = [{} for _ in ranks]
             if same_world:
                 carrier.resume(ranks, self.mesh.rank)
@@ -158,7 +171,7 @@ class Checkpoints:
         return manifest["step"]
 
     def _state(self) -> dict[str, Tensor]:
-        state = {f"model.{name}": value for name, value in self.module.state_dict().items()}
+        state = _named("model.", self.module.state_dict())
         names = {id(p): name for name, p in self.module.named_parameters()}
         for parameter, entries in self.optimizer.state.items():
             for entry, value in entries.items():
@@ -180,7 +193,8 @@ class Checkpoints:
     def _write(self, state: dict[str, Tensor], step: int) -> None:
         final = checkpoint_folder.path_of(self.folder, step)
         partial = checkpoint_folder.partial_of(final)
-        dcp.save(state, storage_writer=dcp.FileSystemWriter(partial), process_group=self.mesh.storage)
+        wrapped = {name: self.parts.wrapped(name, value) for name, value in state.items()}
+        dcp.save(wrapped, storage_writer=dcp.FileSystemWriter(partial), process_group=self.mesh.storage)
         finite = all(value.isfinite().all() for name, value in state.items() if name.startswith("model."))
         everywhere = torch.tensor(finite, dtype=torch.int32)
         dist.all_reduce(everywhere, op=dist.ReduceOp.MIN, group=self.mesh.storage)
@@ -219,6 +233,10 @@ def _replicas(ranks: Sequence[dict[str, Tensor]], sizes: Mapping[str, int]) -> l
     for number, rank in enumerate(ranks):
         replicas[number % sizes["data"]] |= rank
     return replicas
+
+
+def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}{name}": value for name, value in tensors.items()}
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -53,6 +53,7 @@ ZERO_BUBBLE = Feature(
     "`parallel.pipeline.schedule=zero_bubble` or `auto`",
     lambda run: run.parallel.pipeline.size > 1 and run.parallel.pipeline.schedule in ("zero_bubble", "auto"),
 )
+TENSOR = Feature("`parallel=tensor` or `hybrid`", lambda run: run.parallel.tensor.size > 1)
 
 TABLE = (
     Row(
@@ -132,6 +133,27 @@ TABLE = (
         "compile",
         "a compiled backward pass cannot be done in two parts",
         "use compile=false, or parallel.pipeline.schedule=1f1b",
+    ),
+    Row(
+        TENSOR,
+        COMPILE,
+        "compile",
+        "a compiled model cannot compute weights' gradients while the sums of layers that are shared out travel",
+        "use compile=false, or parallel=ddp",
+    ),
+    Row(
+        TENSOR,
+        LAZY,
+        "sync",
+        "which module reads a weight first is not seen through layers that are shared out",
+        "use sync=strict, or sync=partitioned",
+    ),
+    Row(
+        TENSOR,
+        PREVIOUS_NORM,
+        "clip.mode",
+        "the norm is that of all parts of the layers, which no single rank sees",
+        "use clip.mode=global_norm with sync=strict",
     ),
     Row(
         APART,

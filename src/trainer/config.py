@@ -94,6 +94,10 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
         from trainer.pipeline.check import check as check_pipeline
 
         check_pipeline(run)
+    if run.parallel.tensor.size > 1:
+        from trainer.tensor.share import check as check_tensor
+
+        check_tensor(run.model.skeleton(run.data.sample()), run.parallel.tensor.size, run.parallel.tensor.sequence)
     resume = None
     if run.checkpoint.resume is not None:
         # Reading checkpoints takes half a second to import.

@@ -173,7 +173,7 @@ def evaluate(job: Job) -> Metrics:
         output = predicted.float()
         count = targets.numel()
         hits = (output.argmax(-1) == targets).sum() if output.shape[:-1] == targets.shape else sums.new_tensor(math.nan)
-        loss = job.executor.loss(output, targets) * (count if job.run.model.reduction == "mean" else 1)
+        loss = job.run.model.loss(output, targets) * (count if job.run.model.reduction == "mean" else 1)
         sums += torch.stack([loss, hits, sums.new_tensor(count)])
     module.train()
     loss, hits, count = gather(sums.tolist(), job.mesh.control).sum(dim=0).tolist()
@@ -183,7 +183,7 @@ def evaluate(job: Job) -> Metrics:
 
 
 def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
-    ranks = gather_ranks(window, job.mesh.control, job.mesh.ranks["pipeline"])
+    ranks = gather_ranks(window, job.mesh.control, job.mesh.part)
     job.record.write(step, window, ranks)
     metrics = summarise(ranks)
     if job.ablation is not None:

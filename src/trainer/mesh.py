@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 AXES = ("pipeline", "data", "tensor")
 
@@ -25,6 +26,8 @@ class Mesh:
     sizes: dict[str, int]
     ranks: dict[str, int]
     groups: dict[str, dist.ProcessGroup]
+    replica: dist.ProcessGroup
+    """the ranks that hold one copy of the model between them: those with the same place on the data axis"""
     control: dist.ProcessGroup
     storage: dist.ProcessGroup
 
@@ -38,9 +41,15 @@ class Mesh:
             sizes=dict(sizes),
             ranks={axis: axes.get_local_rank(axis) for axis in AXES},
             groups={axis: axes.get_group(axis) for axis in AXES},
+            replica=_replica(sizes, axes, device, timeout),
             control=_everyone("control", timeout),
             storage=_everyone("storage", timeout),
         )
+
+    @property
+    def part(self) -> int:
+        """Which part of the model this rank holds; its replicas have the same number."""
+        return self.ranks["pipeline"] * self.sizes["tensor"] + self.ranks["tensor"]
 
     def another(self, axis: str, purpose: str, device: torch.device, timeout: datetime.timedelta) -> dist.ProcessGroup:
         """One more group along `axis`, of the same ranks as `groups[axis]`, for what may not meet anything there.
@@ -57,6 +66,20 @@ class Mesh:
                 found = group
         assert isinstance(found, dist.ProcessGroup), "every rank is on every axis"
         return found
+
+
+def _replica(sizes: dict[str, int], axes: DeviceMesh, device: torch.device, timeout: datetime.timedelta) -> Any:
+    for axis, other in (("pipeline", "tensor"), ("tensor", "pipeline")):
+        if sizes[other] == 1:
+            return axes.get_group(axis)
+    found = None
+    for number in range(sizes["data"]):
+        ranks = axes.mesh[:, number].flatten().tolist()
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        group = dist.new_group(ranks, backend=backend, timeout=timeout, group_desc="replica")
+        if dist.get_rank() in ranks:
+            found = group
+    return found
 
 
 def _everyone(purpose: str, timeout: datetime.timedelta) -> dist.ProcessGroup:

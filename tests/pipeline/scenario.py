@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from trainer.assemble import assemble
+from trainer.checkpoint_parts import Cut
 from trainer.control import Control
 from trainer.data.base import Split
 from trainer.loop import steps
@@ -88,10 +89,22 @@ def _train(mesh: Mesh, run: Run) -> Trained:
     for _ in steps(job, batches):
         pass
     with job.synchroniser.whole():
-        weights = {name: value.detach().clone() for name, value in job.checkpoints.module.state_dict().items()}
+        weights = {
+            name: _whole(value.detach().clone(), job.checkpoints.parts.cuts.get(name), own.groups["tensor"])
+            for name, value in job.checkpoints.module.state_dict().items()
+        }
     job.close()
     losses = [metrics["train/loss"] for metrics in seen if "train/loss" in metrics]
     return Trained(weights, losses, list(seen), job.checkpoints.begins)
+
+
+def _whole(value: Tensor, cut: Cut | None, group: dist.ProcessGroup) -> Tensor:
+    """All tensor ranks' parts of a parameter, which may be of several sizes."""
+    if cut is None:
+        return value
+    parts: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(parts, value, group=group)
+    return torch.cat(parts, cut.dim)
 
 
 class _Nothing:

@@ -88,6 +88,7 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
         device=CPU,
         group=group,
         parts=mesh.groups["pipeline"],
+        foreign=frozenset(),
         state=timed,
         hook=timed_hook,
         divisible=comm.divisible,
@@ -100,6 +101,7 @@ def begin(mesh: Mesh, rule: Sync, case: Case) -> Training:
     executor = WholeExecutor(
         synchroniser.module,
         case.loss,
+        lambda output: output,
         1 / case.microbatches,
         CPU,
         "fp32",

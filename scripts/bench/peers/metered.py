@@ -47,7 +47,16 @@ def build(task: Task, metered: bool = True) -> Bare:
     module = replicate(model, run.parallel.data, group, state, hook)
     optimizer, scaler = run.optimizer.build(model), scaler_for(run.precision, device)
     executor = WholeExecutor(
-        module, run.model.loss, 1.0, device, run.precision, 1, meter, scaler, contextlib.nullcontext
+        module,
+        run.model.loss,
+        lambda output: output,
+        1.0,
+        device,
+        run.precision,
+        1,
+        meter,
+        scaler,
+        contextlib.nullcontext,
     )
     order = TrainingOrder(run.data.count(), run.batch.size, task.mesh.ranks["data"], run.data_size, run.seed, 0)
     batches = training_batches(task.dataset(), order, 0, 0, device)

@@ -38,6 +38,11 @@ class Model(Component):
         """What the loss of a batch is of its samples' losses."""
         return "mean"
 
+    @property
+    def has_own_loss(self) -> bool:
+        """Whether the loss is another than the mean cross-entropy of logits."""
+        return False
+
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """Mean cross-entropy of logits (…, classes) against int64 targets (…)."""
         return nn.functional.cross_entropy(output.flatten(0, -2), target.flatten())

@@ -42,6 +42,10 @@ class Custom(Model):
     def reduction(self) -> Literal["mean", "sum"]:
         return self.loss_reduction
 
+    @property
+    def has_own_loss(self) -> bool:
+        return self.loss_function is not None
+
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         if self.loss_function is None:
             return super().loss(output, target)

@@ -8,9 +8,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from trainer.model.base import Model
-from trainer.model.transformer import blocks, initialise, positions
+from trainer.model.transformer import REGIONS, blocks, initialise, positions
 from trainer.sample import Sample
 from trainer.spec import ConfigError
+from trainer.tensor_plan import TensorPlan
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -51,6 +52,9 @@ class _GPT(nn.Module):
         self.norm = nn.LayerNorm(spec.width)
         self.head = nn.Linear(spec.width, sample.classes, bias=False)
         initialise(self, spec.depth)
+        self.tensor_plan = TensorPlan(
+            REGIONS, embeddings=("token",), head="head", sequence=("layers.0", "norm"), heads=spec.heads
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.token(tokens) + self.position[: tokens.shape[1]]

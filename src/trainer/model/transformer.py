@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from trainer.tensor_plan import Region
+
 
 class Attention(nn.Module):
     """Multi-head self-attention over (batch, length, width)."""
@@ -59,6 +61,13 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.dropout(self.attention(self.attention_norm(x)))
         return x + self.dropout(self.feed_forward(self.feed_forward_norm(x)))
+
+
+# How a block is shared out between tensor ranks: heads, and hidden units.
+REGIONS = (
+    Region("layers.*.attention", ("query", "key", "value"), ("out",)),
+    Region("layers.*.feed_forward", ("up",), ("down",)),
+)
 
 
 def blocks(depth: int, width: int, heads: int, causal: bool, dropout: float) -> nn.ModuleDict:

@@ -8,9 +8,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from trainer.model.base import Model
-from trainer.model.transformer import blocks, initialise, positions
+from trainer.model.transformer import REGIONS, blocks, initialise, positions
 from trainer.sample import Sample
 from trainer.spec import ConfigError
+from trainer.tensor_plan import TensorPlan
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -56,6 +57,7 @@ class _ViT(nn.Module):
         self.norm = nn.LayerNorm(spec.width)
         self.head = nn.Linear(spec.width, sample.classes)
         initialise(self, spec.depth)
+        self.tensor_plan = TensorPlan(REGIONS, sequence=("layers.0", "norm"), heads=spec.heads)
 
     def forward(self, images: Tensor) -> Tensor:
         x = self.patches(images).flatten(2).transpose(1, 2) + self.position

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from trainer.parallel.pipeline import PipelineAxis
+from trainer.parallel.tensor import TensorAxis
 from trainer.spec import Component, ConfigError, Spec
 
 if TYPE_CHECKING:
@@ -31,31 +32,37 @@ class Parallel(Component):
 
     pipeline: PipelineAxis = PipelineAxis()
     data: DataAxis = DataAxis()
+    tensor: TensorAxis = TensorAxis()
     activation_checkpointing: Literal["none", "full"] | Annotated[int, Field(ge=1)] = "none"
     """which layers keep only their input and are computed again in the backward pass: none, full (all) or every n-th"""
 
     def ranks(self) -> tuple[int, bool]:
         """The number of ranks in the mesh, and whether that is only one replica's, of which there may be any number."""
         fills = self.data.size == -1
-        return self.pipeline.size * (1 if fills else self.data.size), fills
+        return self.pipeline.size * self.tensor.size * (1 if fills else self.data.size), fills
 
     def sizes(self, world: int) -> dict[str, int]:
         """Sizes of all axes for `world` ranks. Raises ConfigError where they do not multiply to it."""
-        pipeline, data = self.pipeline.size, self.data.size
+        pipeline, data, tensor = self.pipeline.size, self.data.size, self.tensor.size
+        replica = pipeline * tensor
         if data == -1:
-            if world % pipeline:
+            if world % replica:
+                where = "pipeline" if pipeline > 1 else "tensor"
+                what = f"{pipeline} ranks a pipeline" if tensor == 1 else f"{tensor} ranks a layer"
+                if pipeline > 1 and tensor > 1:
+                    what = f"{pipeline} stages x {tensor} ranks a layer"
                 raise ConfigError(
-                    f"parallel.pipeline.size: {pipeline} ranks a pipeline do not divide {world} processes; use a"
-                    f" divisor, or {_near(world, pipeline)} processes"
+                    f"parallel.{where}.size: {what} do not divide {world} processes; use a divisor, or"
+                    f" {_near(world, replica)} processes"
                 )
-            data = world // pipeline
-        if pipeline * data != world:
-            of = f" of {pipeline} ranks each" if pipeline > 1 else ""
+            data = world // replica
+        if replica * data != world:
+            of = f" of {replica} ranks each" if replica > 1 else ""
             raise ConfigError(
                 f"parallel.data.size: {data} replicas{of} do not fill {world} processes; set"
-                f" parallel.data.size=-1, or start {pipeline * data} processes in all"
+                f" parallel.data.size=-1, or start {replica * data} processes in all"
             )
-        return {"pipeline": pipeline, "data": data, "tensor": 1}
+        return {"pipeline": pipeline, "data": data, "tensor": tensor}
 
     def check(self, run: Run) -> None:
         self.sizes(run.place.world)

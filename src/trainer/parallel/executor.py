@@ -23,7 +23,6 @@ class Executor(Protocol):
 
     module: nn.Module
     """what this rank has of the model, perhaps wrapped"""
-    loss: Callable[[Tensor, Tensor], Tensor]
     has_loss: bool
     """whether this rank computes the loss; on others it is NaN"""
 
@@ -50,6 +49,7 @@ class WholeExecutor:
         self,
         module: nn.Module,
         loss: Callable[[Tensor, Tensor], Tensor],
+        output: Callable[[Tensor], Tensor],
         scale: float,
         device: torch.device,
         precision: str,
@@ -58,10 +58,11 @@ class WholeExecutor:
         scaler: torch.amp.GradScaler,
         accumulate: Callable[[], contextlib.AbstractContextManager[None]],
     ) -> None:
-        """`scale` is the factor on each micro-batch's loss.
+        """`scale` is the factor on each micro-batch's loss; `output` makes the model's output of the module's.
 
         Passes within `accumulate()` must leave the replica's own gradients, unreduced.
         """
+        self._output = output
         self.module, self.loss, self.scale, self.microbatches, self.meter = module, loss, scale, microbatches, meter
         self.has_loss = self.has_data = True
         self.scaler, self._accumulate = scaler, accumulate
@@ -89,7 +90,7 @@ class WholeExecutor:
         # Not through DDP, which would wait for the other replicas.
         inner = self.module.module if isinstance(self.module, DistributedDataParallel) else self.module
         with self._autocast():
-            return inner(inputs)
+            return self._output(inner(inputs))
 
 
 def scaler_for(precision: str, device: torch.device, parts: dist.ProcessGroup | None = None) -> torch.amp.GradScaler:

@@ -29,6 +29,7 @@ from trainer.pipeline.cut import Chain
 from trainer.pipeline.executor import Ends, PipelineExecutor
 from trainer.pipeline.stage import Stage
 from trainer.run import Run
+from trainer.tensor.share import Shared
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,7 @@ class Pipeline:
     targets: Ends
     memory: str
     """what this rank should need, in words"""
+    shared: Shared
     begins: tuple[str, ...]
     """the layers that begin the second and later stages"""
 
@@ -78,7 +80,8 @@ class Pipeline:
             self.back,
             self.targets,
             self.memory,
-            run.model.loss,
+            self.shared.loss,
+            self.shared.output,
             run.loss_scale,
             device,
             run.precision,
@@ -88,8 +91,10 @@ class Pipeline:
         )
 
 
-def build(run: Run, mesh: Mesh, model: nn.Module, device: torch.device, meter: Meter, cut: Sequence[str]) -> Pipeline:
-    """Cut `model`, on the CPU and the same on all ranks, and keep what is this rank's; collective.
+def build(
+    run: Run, mesh: Mesh, model: nn.Module, shared: Shared, device: torch.device, meter: Meter, cut: Sequence[str]
+) -> Pipeline:
+    """Cut `model`, on the CPU and the same on all ranks of a tensor axis, and keep what is this rank's; collective.
 
     `cut` names the layers that begin later stages where that is known, as from a checkpoint.
     """
@@ -97,7 +102,7 @@ def build(run: Run, mesh: Mesh, model: nn.Module, device: torch.device, meter: M
     ring = axis.stages_a_rank > 1 or axis.schedule == "auto"
     onward, back = _channels(mesh, device, run.timeout, meter, ring)
     chain = Chain(model, list(cut) or axis.split)
-    choice = _decide(run, mesh, chain, device, onward, back)
+    choice = _decide(run, mesh, chain, shared, device, onward, back)
     if mesh.rank == 0:
         layers = [[unit.layer for unit in chain.units[first:stop]] for first, stop in chain.bounds(choice.begins)]
         log.info("pipeline: %s", choice.reason)
@@ -115,6 +120,7 @@ def build(run: Run, mesh: Mesh, model: nn.Module, device: torch.device, meter: M
         back=back,
         targets=_targets_channel(mesh, device, run.timeout, meter),
         memory=_memory(choice, rank),
+        shared=shared,
         begins=tuple(chain.units[number].layer for number in choice.begins),
     )
 
@@ -157,15 +163,18 @@ def _memory(choice: Choice, rank: int) -> str:
     return f", {own / 2**20:,.0f} MiB should do, which is {own / mean - 1:+.0%} against the mean of the ranks"
 
 
-def _decide(run: Run, mesh: Mesh, chain: Chain, device: torch.device, onward: Ends, back: Ends) -> Choice:
+def _decide(
+    run: Run, mesh: Mesh, chain: Chain, shared: Shared, device: torch.device, onward: Ends, back: Ends
+) -> Choice:
     """The first rank's decision, on all ranks; collective."""
     axis = run.parallel.pipeline
     if chain.begins and axis.schedule != "auto":
         return Choice(chain.begins, axis.schedule, plan_of(run), f"{axis.schedule}, cut where split says", [])
     links = _probe(mesh, device, onward, back) if axis.schedule == "auto" else []
     decided: list[Any] = [None]
-    if mesh.rank == 0:
-        costs = _costs(run, chain, device)
+    # Ranks that share layers must run them together.
+    if mesh.rank < mesh.sizes["tensor"]:
+        costs = _costs(run, chain, shared, device)
         if links:
             decided = [choose(axis, run.microbatches, costs, links, _memory_bytes(device))]
         else:
@@ -180,7 +189,7 @@ def _decide(run: Run, mesh: Mesh, chain: Chain, device: torch.device, onward: En
     return choice
 
 
-def _costs(run: Run, chain: Chain, device: torch.device) -> list[Cost]:
+def _costs(run: Run, chain: Chain, shared: Shared, device: torch.device) -> list[Cost]:
     sample, size = run.data.sample(), run.share // run.microbatches
     if sample.kind == "tokens":
         inputs = torch.randint(sample.classes, (size, *sample.shape))
@@ -194,7 +203,7 @@ def _costs(run: Run, chain: Chain, device: torch.device) -> list[Cost]:
     )
 
     def loss(output: Tensor) -> Tensor:
-        return run.model.loss(output, targets)
+        return shared.loss(output, targets)
 
     return measure(chain, inputs, loss, device, autocast)
 

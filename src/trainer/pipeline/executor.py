@@ -47,6 +47,7 @@ class PipelineExecutor:
         targets: Ends,
         memory: str,
         loss: Callable[[Tensor, Tensor], Tensor],
+        output: Callable[[Tensor], Tensor],
         scale: float,
         device: torch.device,
         precision: str,
@@ -54,13 +55,14 @@ class PipelineExecutor:
         scaler: torch.amp.GradScaler,
         complete: Callable[[], None],
     ) -> None:
-        """`module` holds all of the rank's stages; `scale` is the factor on each micro-batch's loss.
+        """`module` holds all of the rank's stages; `scale` is the factor on each micro-batch's loss, and `output` makes
+        the model's output of the last stage's.
 
         `targets` lead from the rank with the first stage to that with the last; `memory` says what this rank should
         need, should there be too little.
         """
         self.module, self.stages, self.rank, self.onward, self.back = module, stages, rank, onward, back
-        self.targets, self._memory = targets, memory
+        self.targets, self._memory, self._output = targets, memory, output
         self.loss, self.scale, self.meter, self.scaler, self._complete = loss, scale, meter, scaler, complete
         self.actions, self.last_stage, self.ranks = plan[rank], stages_of(plan) - 1, len(plan)
         self.microbatches = 1 + max(action.microbatch for action in self.actions)
@@ -128,7 +130,7 @@ class PipelineExecutor:
                 assert self.onward.sender is not None, "every stage but the last has one after it"
                 self.onward.sender.send(left, f"stage {number} evaluates", described=True)
                 self.onward.sender.drain()
-        return left if self.has_loss else None
+        return self._output(left) if self.has_loss else None
 
     def close(self) -> None:
         for sender in (self.onward.sender, self.back.sender, self.targets.sender):

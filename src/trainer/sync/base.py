@@ -43,6 +43,8 @@ class Replica:
     """`wrap(state, hook)` is the model as DDP with that hook, or the model itself where there is one copy"""
     parts: dist.ProcessGroup
     """the ranks that hold the other parts of this copy, where the model is cut"""
+    foreign: frozenset[int]
+    """ids of the parameters that another of those ranks has as well, and counts"""
     max_norm: float | None
     """the global L2 norm that gradients are clipped to"""
     previous_norm: bool
@@ -54,7 +56,8 @@ class Replica:
         if self.max_norm is not None:
             self.scaler.unscale_(self.optimizer)
             trained = [p for p in self.model.parameters() if p.grad is not None]
-            norm = nn.utils.get_total_norm([p.grad for p in trained if p.grad is not None])
+            counted = [p.grad for p in trained if p.grad is not None and id(p) not in self.foreign]
+            norm = nn.utils.get_total_norm(counted)
             if dist.get_world_size(self.parts) > 1:
                 square = norm.square()
                 dist.all_reduce(square, group=self.parts)
