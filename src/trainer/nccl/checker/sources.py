@@ -1,0 +1,101 @@
+"""Who set which variable: the environment, the run's own settings, and NCCL's files."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from trainer.nccl.checker.table import concerns
+
+ADMINISTRATOR = "/etc/nccl.conf"
+"""the file that NCCL reads always, and last"""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A variable's text and who gave it."""
+
+    value: str
+    source: str
+    """environment, nccl.env, preset, or the file's path"""
+    over: tuple[Value, ...] = field(default=(), compare=False)
+    """what it wins over, the strongest first"""
+    problem: str = field(default="", compare=False)
+    """why this is no variable: a file that cannot be read, or a line of it that NCCL skips"""
+
+
+def gather(
+    environment: Mapping[str, str],
+    preset: Mapping[str, str],
+    overrides: Mapping[str, str],
+    files: bool = True,
+    preset_name: str = "",
+) -> dict[str, Value]:
+    """Every variable that concerns the transport, as NCCL would find it, with its source.
+
+    The user's environment wins over `overrides` (nccl.env), these over `preset`, and that over NCCL's files. What is
+    wrong with a file stands in the result under its path, with the line's number, and has a `problem`.
+    """
+    mine = {name: value for name, value in environment.items() if concerns(name)}
+    layers: list[dict[str, Value]] = [
+        _from("environment", mine),
+        _from("nccl.env", overrides),
+        _from(f"preset {preset_name}".rstrip(), preset),
+    ]
+    if files:
+        # The launcher puts all of the above into the workers' environment, where NCCL looks for the path of its file.
+        chosen = next((layer["NCCL_CONF_FILE"].value for layer in layers if "NCCL_CONF_FILE" in layer), "")
+        user = chosen or _of_user()
+        layers += [read(path) for path in (user, ADMINISTRATOR) if path]
+    return _merge(layers)
+
+
+def read(path: str) -> dict[str, Value]:
+    """The variables of the file at `path`, read as NCCL does: no quotes, blanks or `~` mean anything.
+
+    A file that is not there is empty.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        return {path: Value("", path, problem=f"cannot be read ({error.strerror}), so NCCL skips it")}
+    found: dict[str, Value] = {}
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.startswith(b"#"):
+            continue
+        # To NCCL a line is a C string, which a zero byte ends.
+        text = os.fsdecode(line.split(b"\0")[0])
+        name, equals, value = text.partition("=")
+        if name and equals:
+            # The first of two lines wins, since NCCL sets no variable that is set.
+            found.setdefault(name, Value(value, path))
+        elif text.strip() or b"\0" in line:
+            where = f"{path}:{number}"
+            found[where] = Value(text, where, problem="has no variable and '=', so NCCL skips the line")
+    return found
+
+
+def _of_user() -> str:
+    # As NCCL finds it: by the account, whatever HOME says.
+    try:
+        return str(Path(pwd.getpwuid(os.getuid()).pw_dir) / ".nccl.conf")
+    except KeyError:
+        return ""
+
+
+def _from(source: str, values: Mapping[str, str]) -> dict[str, Value]:
+    return {name: Value(value, source) for name, value in values.items()}
+
+
+def _merge(layers: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
+    merged: dict[str, Value] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            first = merged.get(name)
+            merged[name] = value if first is None else Value(first.value, first.source, (*first.over, value))
+    return merged
