@@ -5,10 +5,13 @@ Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 1
 
 # Workers import this file too, so what only the launcher needs is imported in main.
 
+import contextlib
 import datetime
+import logging
 import os
 import pathlib
 import sys
+from collections.abc import Iterator
 
 
 def main() -> int:
@@ -29,6 +32,7 @@ def main() -> int:
     from trainer.config import explain, resolve
     from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
+    from trainer.nccl.command_line import as_text
     from trainer.spec import ConfigError
 
     conf = pathlib.Path(__file__).parent / "conf"
@@ -46,7 +50,8 @@ def main() -> int:
         if not cfg.dry_run and place.launcher(os.environ) == "train":
             nursery.open_early()
         try:
-            run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
+            with _aloud():
+                run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
             if cfg.dry_run:
                 print(describe(run), end="")
             else:
@@ -59,6 +64,7 @@ def main() -> int:
             # Ends a sweep as well; Hydra lets nothing but this through.
             sys.exit(128 + stop.number)
 
+    sys.argv[1:] = as_text(sys.argv[1:])
     try:
         if place.is_srun_task(os.environ):
             os.environ.update(place.adopt_srun(os.environ))
@@ -75,6 +81,21 @@ def main() -> int:
     finally:
         nursery.close()
     return max(codes)
+
+
+@contextlib.contextmanager
+def _aloud() -> Iterator[None]:
+    """Within it what the package logs is said on the terminal, by one of several processes that would all say it."""
+    logger, handler = logging.getLogger("trainer"), logging.StreamHandler()
+    spoken = os.environ.get("RANK", "0") == "0"
+    level, logger.level, logger.propagate = logger.level, logging.INFO if spoken else logging.ERROR, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = True
 
 
 if __name__ == "__main__":

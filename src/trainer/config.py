@@ -58,6 +58,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
 
     1. Interpolations are resolved and the tree becomes plain data. 2. Every group's node becomes its component.
     3. The number of processes and the device are decided. 4. Every component checks itself against the whole run.
+    5. The transport's variables are looked up on this machine.
 
     Raises ConfigError for the first thing that is wrong. Starts nothing and writes nothing.
     """
@@ -105,7 +106,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
 
         resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
-    return run.model_copy(update={"checkpoint": checkpoint})
+    return run.model_copy(update={"checkpoint": checkpoint, "nccl": run.nccl.settle(run)})
 
 
 def _place(launch: Launch, parallel: Parallel) -> places.Place:

@@ -108,7 +108,8 @@ def _make_folder(run: Run) -> None:
             f" checkpoint.resume={run.folder}"
         )
     try:
-        run.folder.mkdir(parents=True, exist_ok=True)
+        # With the folder for logs: NCCL may write one before the workers have met.
+        (run.folder / "logs").mkdir(parents=True, exist_ok=True)
         if run.launch.node_rank == 0 and os.environ.get("RANK", "0") == "0":
             (run.folder / "run.yaml").write_text(describe(run))
     except OSError as error:

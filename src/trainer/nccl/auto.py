@@ -1,9 +1,22 @@
-"""Leave the transport to NCCL's and Gloo's own choice."""
+"""Look at the machine and take the preset that fits."""
 
 from __future__ import annotations
 
-from trainer.nccl.base import Nccl
+from trainer.nccl.base import Nccl, Network
+from trainer.nccl.choose import choose
+from trainer.nccl.machine import Machine
 
 
 class Auto(Nccl):
-    """Set nothing but what `env` names: the libraries' defaults are the right start on any machine."""
+    """What the preset that fits looks up, and nothing that could rule out a transport: the choice may be wrong."""
+
+    env: dict[str, str] = {"NCCL_DEBUG": "WARN"}
+
+    def intended(self, here: Machine) -> Network | None:
+        return choose(here).network
+
+    def found(self, here: Machine) -> dict[str, str]:
+        return super().found(here) | choose(here).found(here)
+
+    def chosen(self, here: Machine) -> str:
+        return choose(here).chosen(here)

@@ -1,0 +1,120 @@
+"""What there is to communicate with, on this machine and between it and the others."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainer.nccl import adapters, gpus, interfaces, limits, routes
+from trainer.nccl.adapters import Adapter
+from trainer.nccl.checker.context import Interface
+
+if TYPE_CHECKING:
+    from trainer.run import Run
+
+
+class Roots(NamedTuple):
+    """Where the system describes itself."""
+
+    sys: Path = Path("/sys")
+    proc: Path = Path("/proc")
+    dev: Path = Path("/dev")
+
+
+SYSTEM = Roots()
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What `look` saw. None is what it could not tell."""
+
+    nodes: int = 1
+    processes: int = 1
+    gpu: bool = False
+    meets_at: str | None = None
+    """the host where several nodes meet"""
+    interface: str | None = None
+    """the network interface on the route to it, looked for only where there are several nodes"""
+    link_gbit: float | None = None
+    """its nominal speed"""
+    adapters: tuple[Adapter, ...] = ()
+    nvlink: bool | None = None
+    verbs: bool | None = None
+    """whether a process may reach the adapters, which a container must be given"""
+    shared_bytes: int | None = None
+    """the size of /dev/shm"""
+    locked_bytes: float | None = None
+    """how much memory a process may lock"""
+    interfaces: tuple[Interface, ...] | None = None
+    """all of them"""
+
+    def __str__(self) -> str:
+        workers = f"{self.processes} worker{'s' if self.processes > 1 else ''}"
+        words = [f"{self.nodes} nodes x {workers}" if self.nodes > 1 else f"1 node, {workers}"]
+        if self.gpu:
+            words.append({True: "GPUs with NVLink", False: "GPUs without NVLink", None: "GPUs"}[self.nvlink])
+            if self.nvlink is None:
+                words.append("NVLink unknown without the package nvidia-ml-py")
+            if self.shared_bytes is not None:
+                words.append(f"/dev/shm of {limits.spell(self.shared_bytes)}")
+        else:
+            words.append("no GPU")
+        if self.nodes > 1:
+            speed = "" if self.link_gbit is None else f" of {self.link_gbit:g} Gbit/s"
+            way = f"the route to {self.meets_at}"
+            words.append(f"{self.interface}{speed} on {way}" if self.interface else f"no interface known on {way}")
+            words.append(adapters.spell(self.adapters))
+        return ", ".join(words)
+
+    def complaints(self) -> list[str]:
+        """What a container's limits will cost, each in a line: what is wrong and what to do."""
+        found: list[str] = []
+        if not self.gpu:
+            return found
+        shares = self.processes > 1 and self.nvlink is not True
+        if shares and self.shared_bytes is not None and self.shared_bytes < limits.ENOUGH_SHARED:
+            found.append(
+                f"/dev/shm: {limits.spell(self.shared_bytes)} may be too little for {self.processes} GPUs; start the"
+                " container with --shm-size=1g or --ipc=host"
+            )
+        rdma = self.nodes > 1 and any(adapter.active for adapter in self.adapters)
+        if rdma and self.locked_bytes is not None and self.locked_bytes < float("inf"):
+            found.append(
+                f"locked memory: RDMA needs more than the limit of {limits.spell(self.locked_bytes)}; start with"
+                " ulimit -l unlimited, or the container with --ulimit memlock=-1"
+            )
+        return found
+
+
+def node_name() -> str:
+    """The name of this machine; where several nodes are only namespaces of one, with the number the agent gave it."""
+    return f"{platform.node()}/{os.environ.get('GROUP_RANK', '')}"
+
+
+def look(run: Run, roots: Roots = SYSTEM) -> Machine:
+    """See what this node has for `run`."""
+    place, meets_at, interface = run.place, None, None
+    gpu = place.device == "cuda"
+    if place.nodes > 1:
+        # torchrun and srun have told every worker by its environment.
+        meets_at = os.environ.get("MASTER_ADDR", "")
+        if place.launcher == "train" and run.launch.rendezvous is not None:
+            meets_at = run.launch.rendezvous.rpartition(":")[0].strip("[]")
+        interface = routes.interface_towards(meets_at, roots.proc)
+    return Machine(
+        nodes=place.nodes,
+        processes=place.processes,
+        gpu=gpu,
+        meets_at=meets_at,
+        interface=interface,
+        link_gbit=None if interface is None else routes.speed_gbit(interface, roots.sys),
+        adapters=adapters.find(roots.sys),
+        nvlink=gpus.have_nvlink() if gpu else None,
+        verbs=any(roots.dev.glob("infiniband/uverbs*")) if gpu else None,
+        shared_bytes=limits.shared_memory(roots.dev),
+        locked_bytes=limits.locked_memory(roots.proc),
+        interfaces=interfaces.find(roots.proc) if gpu else None,
+    )

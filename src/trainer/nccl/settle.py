@@ -1,0 +1,104 @@
+"""What a run sets: the preset, the user's own variables and the environment put together, checked and reported."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from trainer.nccl.adapters import Adapter
+from trainer.nccl.checker.check import check
+from trainer.nccl.checker.context import Context, Device
+from trainer.nccl.checker.sources import gather
+from trainer.nccl.machine import Machine
+from trainer.spec import ConfigError
+
+if TYPE_CHECKING:
+    from trainer.nccl.base import Nccl
+
+log = logging.getLogger(__name__)
+
+LINKS: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
+
+
+def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables for the workers of the machine `here`: the preset's and `nccl.env`, but none that is set already.
+
+    Raises ConfigError for the first thing that the checker finds wrong in them, in the user's environment or in
+    NCCL's own files. Warnings, what was seen and chosen, and what the environment keeps are logged, a line each.
+    """
+    own: dict[str, str] = type(nccl).model_fields["env"].default
+    preset = own | nccl.found(here)
+    overrides = {name: value for name, value in nccl.env.items() if own.get(name) != value}
+    # A variable of the preset that the user took out of nccl.env stays out.
+    preset = {name: value for name, value in preset.items() if name in nccl.env or name not in own}
+    values = gather(environment, preset, overrides, preset_name=type(nccl).__module__.rpartition(".")[2])
+    found = check(values, judged(nccl, here))
+    for finding in found:
+        if finding.severity == "error":
+            raise ConfigError(f"nccl: {finding.line()}")
+    for line in seen(nccl, here, preset | overrides, environment):
+        log.info("nccl: %s", line)
+    for line in [*(finding.line() for finding in found), *here.complaints()]:
+        log.warning("nccl: %s", line)
+    return {name: value for name, value in (preset | overrides).items() if name not in environment}
+
+
+def judged(nccl: Nccl, here: Machine) -> Context:
+    """What the checker may know.
+
+    Without a GPU the settings are judged as those of another machine: a rehearsal finds what is wrong anywhere, and is
+    not stopped by an adapter that only the cluster has.
+    """
+    network = nccl.intended(here)
+    facts: dict[str, Any] = {
+        "nodes": here.nodes,
+        "processes": here.processes,
+        "net": network if network in ("ib", "roce", "ethernet") else None,
+        "nccl": version(),
+        "backend": "nccl",
+        "diagnosing": nccl.read_back,
+    }
+    if here.gpu:
+        facts |= {
+            "gpu": True,
+            "local": True,
+            "nvlink": here.nvlink,
+            "gpus": here.processes,
+            "verbs": here.verbs,
+            "interfaces": here.interfaces,
+            "devices": tuple(_device(adapter) for adapter in here.adapters if adapter.layer in LINKS),
+        }
+    return Context(**facts)
+
+
+def _device(adapter: Adapter) -> Device:
+    return Device(adapter.name, LINKS[adapter.layer], adapter.active)
+
+
+def version() -> tuple[int, int, int] | None:
+    """NCCL's version; None in a build of torch without it."""
+    try:
+        major, minor, patch, *_ = torch.cuda.nccl.version()
+    except (RuntimeError, AttributeError):
+        return None
+    return major, minor, patch
+
+
+def seen(nccl: Nccl, here: Machine, ours: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
+    """A line on what was seen and chosen, and where the user's environment says something, a line on that."""
+    name, chosen = type(nccl).__module__.rpartition(".")[2], nccl.chosen(here)
+    first = f"{name} sees {here}" + (f" and takes {chosen}" if chosen not in (name, "none") else "")
+    set_by_us = [f"{key}={value}" for key, value in ours.items() if key not in environment]
+    first += f"; sets {' '.join(set_by_us)}" if set_by_us else "; sets nothing"
+    if not here.gpu:
+        first += "; Gloo carries the gradients on a CPU, where NCCL's settings have no effect"
+    kept = [
+        f"{key}={value}" + (f" (not {ours[key]})" if ours.get(key, value) != value else "")
+        for key, value in sorted(environment.items())
+        if key in ours or key.startswith("NCCL_")
+    ]
+    return [first, *([f"your environment has {', '.join(kept)}, which wins"] if kept else [])]
