@@ -16,6 +16,10 @@ class Interface:
     addresses: tuple[str, ...] = ()
     """with the length of the prefix, as 10.0.0.5/20"""
 
+    @property
+    def usable(self) -> bool:
+        return self.up and bool(self.addresses)
+
 
 @dataclass(frozen=True)
 class Gid:

@@ -107,9 +107,9 @@ def _beginnings() -> tuple[str, ...]:
     return tuple(name for name in variables() if name.endswith("*"))
 
 
-_MEANT = re.compile(r"(?i)\s*(export\s+)?(TORCH_)?(NCCL|NCLL|NCL)_|TORCH_FR_|GLOO_")
+_MEANT = re.compile(r"(?i)\s*(export\s+)?(TORCH_)?NCCL_|TORCH_FR_|GLOO_")
 
 
 def _rows(name: str) -> list[list[str]]:
-    with (files("trainer.nccl.checker") / "tables" / name).open(encoding="utf-8", newline="") as opened:
-        return list(csv.reader(opened))[1:]
+    text = (files("trainer.nccl.checker") / "tables" / name).read_text(encoding="utf-8")
+    return list(csv.reader(text.splitlines()))[1:]
