@@ -35,7 +35,7 @@ from trainer.resume import to_start_from
 from trainer.run import Run
 from trainer.spec import dump
 from trainer.sync.base import Replica, Synchroniser
-from trainer.tensor.layers import Axis
+from trainer.tensor.axis import Axis
 from trainer.tensor.share import Shared, plan_of, share_out
 
 log = logging.getLogger(__name__)
@@ -50,8 +50,8 @@ def assemble(
     split = run.data.build(run.seed)
     _seed(run.seed)
     model = run.model.build(run.data.sample())
-    shared = _share_out(run, mesh, model)
     meter = Meter(clock_for(device))
+    shared = _share_out(run, mesh, model, meter)
     resume = to_start_from(run)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
@@ -173,12 +173,12 @@ def assemble(
     return job, batches
 
 
-def _share_out(run: Run, mesh: Mesh, model: nn.Module) -> Shared:
+def _share_out(run: Run, mesh: Mesh, model: nn.Module, meter: Meter) -> Shared:
     """Share the layers of `model` out between the tensor ranks, if there are several."""
     tensor = run.parallel.tensor
     if tensor.size == 1:
         return Shared({}, run.model.loss, lambda output: output)
-    axis = Axis(mesh.groups["tensor"], tensor.sequence, tensor.overlap)
+    axis = Axis(mesh.groups["tensor"], meter, tensor.sequence, tensor.overlap)
     return share_out(model, plan_of(model), axis, run.model.loss, run.model.has_own_loss)
 
 

@@ -22,6 +22,7 @@ ROWS = {
     "  waiting for activations": ("overlap/wait_activations_ms", "{:.1f} ms"),
     "  waiting for their gradients": ("overlap/wait_gradients_ms", "{:.1f} ms"),
     "  exposed communication": ("overlap/exposed_ms", "{:.1f} ms"),
+    "  exposed sums of shared layers": ("overlap/exposed_tensor_ms", "{:.1f} ms"),
     "  optimizer": ("speed/optimizer_ms", "{:.1f} ms"),
     "pipeline bubble": ("overlap/bubble_share", "{:.0%}"),
     "communication": ("overlap/comm_ms", "{:.1f} ms"),
@@ -34,6 +35,7 @@ ROWS = {
     "compression": ("comm/compression_ratio", "{:.1f} x"),
     "memory of residuals": ("comm/residual_mb", "{:,.1f} MiB a rank"),
     "sent per rank and step": ("comm/bytes_sent", "{:,.0f} bytes"),
+    "  in sums of shared layers": ("tensor/bytes_sent", "{:,.0f} bytes"),
     "  to neighbouring stages": ("pipeline/bytes_sent", "{:,.0f} bytes"),
 }
 

@@ -102,6 +102,9 @@ def test_a_step_with_half_of_its_communication_hidden(meter: Meter, clock: SetCl
         "await_gradients": 0,
         "bytes": 80,
         "stage_bytes": 0,
+        "shared": 0,
+        "shared_wait": 0,
+        "shared_bytes": 0,
     }
     assert set(measured) == set(SUMS)
 

@@ -44,7 +44,8 @@ def _same(ranks, alone, dtype):
 @pytest.mark.parametrize(("pipeline", "data"), [(2, 1), (4, 1), (2, 2), (4, 2)])
 def test_every_schedule_gives_what_one_process_gives(workers, make_run, pipeline, data, dtype):
     runs, alone = [], []
-    for model, schedule in itertools.product(MODELS, SCHEDULES):
+    # In fp32 the same code adds in the same order: one model is enough to see its size of error.
+    for model, schedule in itertools.product(MODELS if dtype == torch.float64 else ["vit"], SCHEDULES):
         base = (*SMALL, *MODELS[model], f"+data.kwargs.dtype={str(dtype).removeprefix('torch.')}")
         layout = _overrides(pipeline, data, schedule)
         runs.append(make_run(*base, *layout, f"launch.processes={pipeline * data}"))

@@ -49,4 +49,6 @@ def _compare(workers, make_run, layout, common, dtype=torch.float64):
 def test_every_mesh_gives_what_one_process_gives(workers, make_run, mesh, dtype):
     for sequence in ("false", "true"):
         layout = _overrides(*mesh, f"parallel.tensor.sequence={sequence}")
-        _compare(workers, make_run, layout, list(MODELS.values()), dtype)
+        # In fp32 the same code adds in the same order: one model is enough to see its size of error.
+        models = list(MODELS.values()) if dtype == torch.float64 else [MODELS["gpt"]]
+        _compare(workers, make_run, layout, models, dtype)

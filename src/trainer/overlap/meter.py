@@ -18,9 +18,13 @@ COMPUTE = ("forward", "backward", "optimizer")
 # Of a pipeline: the training thread waits for a neighbouring stage, and a message to one is on the wire.
 AWAITS = ("await_activations", "await_gradients")
 SENDS = ("send_onward", "send_back")
+# Of layers that are shared out: an activation, or its gradient, is added up over the ranks; and within a pass the
+# training thread waits for that.
+SHARED, SHARED_WAIT = "shared", "shared_wait"
 # The quantities of a step that add up, so that means over steps and ranks are sums: seconds, and bytes at the end.
-BYTES = ("bytes", "stage_bytes")
-SUMS = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", *AWAITS, *BYTES)
+BYTES = ("bytes", "stage_bytes", "shared_bytes")
+TIMES = ("step", "forward", "backward", "optimizer", "data", "comm", "exchange", "exposed", "tail", *AWAITS)
+SUMS = (*TIMES, SHARED, SHARED_WAIT, *BYTES)
 
 
 @dataclass
@@ -29,7 +33,9 @@ class Span:
 
     Lanes: `forward`, `backward`, `optimizer`, `data`; `comm`, a bucket from its hook's call to its arrival; `exchange`,
     the part of a bucket's time in which its hook is in a collective. In a pipeline also AWAITS, in which a rank has
-    nothing to do, and SENDS, a message from its handing over to its end on the wire, perhaps after the step.
+    nothing to do, and SENDS, a message from its handing over to its end on the wire, perhaps after the step. Of layers
+    that are shared out SHARED, a sum or a gathering over their ranks, and SHARED_WAIT, inside a forward or backward
+    span, in which the rank only waits for one.
     """
 
     lane: str
@@ -205,17 +211,18 @@ def _sums(duration: float, spans: list[PastSpan]) -> dict[str, float]:
     for span in spans:
         lanes[span.lane].append((span.start, span.end))
     for lane in ("forward", "backward"):
-        lanes[lane] = subtract(lanes[lane], lanes["wait"])
+        lanes[lane] = subtract(lanes[lane], [*lanes["wait"], *lanes[SHARED_WAIT]])
     compute = [interval for lane in COMPUTE for interval in lanes[lane]]
     last_backward = max((end for _, end in lanes["backward"]), default=0.0)
     last_bucket = max((end for _, end in lanes["comm"]), default=0.0)
     return {
         "step": duration,
-        **{lane: length(lanes[lane]) for lane in (*COMPUTE, *AWAITS, "data", "comm")},
+        **{lane: length(lanes[lane]) for lane in (*COMPUTE, *AWAITS, SHARED, SHARED_WAIT, "data", "comm")},
         # A hook that is one collective is in it all the time.
         "exchange": length(lanes["exchange"] or lanes["comm"]),
         "exposed": length(subtract(lanes["comm"], compute)),
         "tail": max(0.0, last_bucket - last_backward),
         "bytes": sum(span.bytes for span in spans if span.lane == "comm"),
         "stage_bytes": sum(span.bytes for span in spans if span.lane in SENDS),
+        "shared_bytes": sum(span.bytes for span in spans if span.lane == SHARED),
     }

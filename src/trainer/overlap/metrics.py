@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from trainer.overlap import alignment, peers
-from trainer.overlap.meter import SUMS, PastStep
+from trainer.overlap.meter import SHARED, SHARED_WAIT, SUMS, PastStep
 
 MILLISECONDS = {
     "step": "speed/step_ms",
@@ -27,6 +27,11 @@ MILLISECONDS = {
 PIPELINE_MILLISECONDS = {
     "await_activations": "overlap/wait_activations_ms",
     "await_gradients": "overlap/wait_gradients_ms",
+}
+# Only where layers are shared out.
+TENSOR_MILLISECONDS = {
+    SHARED: "overlap/tensor_ms",
+    SHARED_WAIT: "overlap/exposed_tensor_ms",
 }
 
 
@@ -103,8 +108,9 @@ def summarise(ranks: Ranks) -> dict[str, float]:
     table = {name: torch.tensor([sums[name] for sums in measured], dtype=torch.float64) for name in measured[0]}
 
     metrics: dict[str, float] = {}
-    pipeline = bool(table["stage_bytes"].any())
-    for key, name in (MILLISECONDS | (PIPELINE_MILLISECONDS if pipeline else {})).items():
+    pipeline, tensor = bool(table["stage_bytes"].any()), bool(table["shared_bytes"].any())
+    names = MILLISECONDS | (PIPELINE_MILLISECONDS if pipeline else {}) | (TENSOR_MILLISECONDS if tensor else {})
+    for key, name in names.items():
         metrics[name] = table[key].mean().item() * 1000
         metrics[f"{name}/worst"] = table[key].max().item() * 1000
     if pipeline:
@@ -112,6 +118,8 @@ def summarise(ranks: Ranks) -> dict[str, float]:
         metrics["overlap/bubble_share"] = (waited.sum() / table["step"].sum()).item()
         metrics["overlap/bubble_share/worst"] = (waited / table["step"]).max().item()
         metrics["pipeline/bytes_sent"] = table["stage_bytes"].mean().item()
+    if tensor:
+        metrics["tensor/bytes_sent"] = table["shared_bytes"].mean().item()
     # A part of the model may have nothing to reduce.
     communicated = table["comm"] > 0
     if communicated.any():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from trainer.overlap import stages
 from trainer.overlap.evidence import Event
 from trainer.overlap.interval import Interval, length, subtract
-from trainer.overlap.meter import AWAITS, COMPUTE, SENDS
+from trainer.overlap.meter import AWAITS, COMPUTE, SENDS, SHARED, SHARED_WAIT
 from trainer.report import units
 
 # The kinds of bars of the training thread, which does one thing at a time.
@@ -50,7 +50,7 @@ def bars(timeline: Sequence[Sequence[Event]], serial: bool) -> list[Bar]:
         Bar(rank, *_kind_and_name(event), event.start_ms, event.end_ms)
         for rank, events in enumerate(timeline)
         for event in events
-        if event.lane in (*THREAD, *AWAITS)
+        if event.lane in (*THREAD, *AWAITS, SHARED_WAIT)
     ]
     buckets = [_buckets(rank, events, serial) for rank, events in enumerate(timeline)]
     parts = held(timeline)
@@ -132,9 +132,9 @@ def _moving(events: Sequence[Event], mine: list[Bar], alike: list[list[Bar]]) ->
 
 
 def _messages(rank: int, events: Sequence[Event]) -> list[Bar]:
-    """What the rank sends to neighbouring stages: a row for each direction, in which messages go one by one."""
+    """What the rank sends to other parts of the model: a row for each direction, in which messages go one by one."""
     found: list[Bar] = []
-    directions = [lane for lane in SENDS if any(event.lane == lane for event in events)]
+    directions = [lane for lane in (SHARED, *SENDS) if any(event.lane == lane for event in events)]
     for row, lane in enumerate(directions):
         free = 0.0
         for event in sorted((event for event in events if event.lane == lane), key=lambda event: event.start_ms):
@@ -149,6 +149,8 @@ def _messages(rank: int, events: Sequence[Event]) -> list[Bar]:
 def _kind_and_name(event: Event) -> tuple[str, str]:
     if event.lane in AWAITS:
         return "bubble", f"{event.lane.removeprefix('await_')}: {event.name}"
+    if event.lane == SHARED_WAIT:
+        return "wait", event.name
     about = stages.piece(event.name)
     return "weights" if about and about.weights else event.lane, event.name
 

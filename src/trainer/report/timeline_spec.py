@@ -20,7 +20,7 @@ MEANING = {
     "optimizer": "optimizer",
     "comm": "bucket: encoding, or waiting for slower ranks",
     "moves": "bucket: bytes move",
-    "send": "sends to a neighbouring stage",
+    "send": "sends to other parts of the model",
     "queue": "bucket queued behind others",
     "exposed": "exposed: gradients travel and nothing computes",
 }

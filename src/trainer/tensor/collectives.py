@@ -8,48 +8,65 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainer.tensor.axis import Axis
+
 SEQUENCE = 1
 """the dim of activations along which sequences are shared out"""
 
 
-def part(tensor: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+def part(tensor: Tensor, dim: int, axis: Axis) -> Tensor:
     """This rank's equal part of what all ranks have."""
-    return tensor.chunk(dist.get_world_size(group), dim)[dist.get_rank(group)].contiguous()
+    return tensor.chunk(axis.size, dim)[axis.rank].contiguous()
 
 
-def gathered(tensor: Tensor, dim: int, group: dist.ProcessGroup) -> Tensor:
+def gathered(tensor: Tensor, dim: int, axis: Axis, what: str) -> Tensor:
     """All ranks' equal parts, along `dim`."""
-    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(parts, tensor.contiguous(), group=group)
+    parts = [torch.empty_like(tensor) for _ in range(axis.size)]
+    sent = (axis.size - 1) * tensor.nbytes
+    with axis.travels(what, sent), axis.waits(what):
+        dist.all_gather(parts, tensor.contiguous(), group=axis.group)
     return torch.cat(parts, dim)
 
 
-def begin_sum(tensor: Tensor, group: dist.ProcessGroup) -> dist.Work:
-    """Begin to add up, in place, what all ranks have; it is there after `wait`."""
-    work = dist.all_reduce(tensor, group=group, async_op=True)
-    assert work is not None, "this rank is a member of the group"
-    return work
+class Total:
+    """The sum, in place, of what all ranks have, under way; each sends 2 (n - 1) / n of it."""
 
-
-class PartialSum:
-    """A sum over ranks of which each keeps its part along the sequence, under way."""
-
-    def __init__(self, tensor: Tensor, group: dist.ProcessGroup) -> None:
-        size = dist.get_world_size(group)
-        parts = torch.stack(tensor.chunk(size, SEQUENCE)).contiguous()
-        if tensor.is_cuda:
-            self._out = torch.empty_like(parts[0])
-            work = dist.reduce_scatter_tensor(self._out, parts, group=group, async_op=True)
-            self._to_add = None
-        else:
-            # Gloo's own reduce-scatter moves twice the bytes.
-            self._to_add = torch.empty_like(parts)
-            work = dist.all_to_all_single(self._to_add, parts, group=group, async_op=True)
+    def __init__(self, tensor: Tensor, axis: Axis, what: str) -> None:
+        self._tensor, self._axis, self._what = tensor, axis, what
+        self._span = axis.begin(what, 2 * (axis.size - 1) / axis.size * tensor.nbytes)
+        work = dist.all_reduce(tensor, group=axis.group, async_op=True)
         assert work is not None, "this rank is a member of the group"
         self._work = work
 
     def wait(self) -> Tensor:
-        self._work.wait()
+        with self._axis.waits(self._what):
+            self._work.wait()
+        self._axis.end(self._span)
+        return self._tensor
+
+
+class PartOfTotal:
+    """The sum of which each rank keeps its part along the sequence, under way; each sends (n - 1) / n of it."""
+
+    def __init__(self, tensor: Tensor, axis: Axis, what: str) -> None:
+        self._axis, self._what = axis, what
+        parts = torch.stack(tensor.chunk(axis.size, SEQUENCE)).contiguous()
+        self._span = axis.begin(what, (axis.size - 1) / axis.size * tensor.nbytes)
+        if tensor.is_cuda:
+            self._out = torch.empty_like(parts[0])
+            work = dist.reduce_scatter_tensor(self._out, parts, group=axis.group, async_op=True)
+            self._to_add = None
+        else:
+            # Gloo's own reduce-scatter moves twice the bytes.
+            self._to_add = torch.empty_like(parts)
+            work = dist.all_to_all_single(self._to_add, parts, group=axis.group, async_op=True)
+        assert work is not None, "this rank is a member of the group"
+        self._work = work
+
+    def wait(self) -> Tensor:
+        with self._axis.waits(self._what):
+            self._work.wait()
+        self._axis.end(self._span)
         return self._out if self._to_add is None else self._to_add.sum(0)
 
 
@@ -57,10 +74,8 @@ class _Sum(torch.autograd.Function):
     """Parts of a sum become the sum; its gradient is each part's."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        x = x.contiguous().clone()
-        begin_sum(x, group).wait()
-        return x
+    def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
+        return Total(x.contiguous().clone(), axis, "sum of outputs").wait()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -71,56 +86,56 @@ class _SumOfParts(torch.autograd.Function):
     """Parts of a sum become this rank's part, along the sequence, of the sum."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        return PartialSum(x, group).wait()
+    def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
+        ctx.axis = axis
+        return PartOfTotal(x, axis, "sum of outputs").wait()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gathered(gradients[0], SEQUENCE, ctx.group), None
+        return gathered(gradients[0], SEQUENCE, ctx.axis, "gradients of sequences"), None
 
 
 class _Part(torch.autograd.Function):
     """The whole, which all ranks have, becomes this rank's part along the sequence."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        return part(x, SEQUENCE, group)
+    def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
+        ctx.axis = axis
+        return part(x, SEQUENCE, axis)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gathered(gradients[0], SEQUENCE, ctx.group), None
+        return gathered(gradients[0], SEQUENCE, ctx.axis, "gradients of sequences"), None
 
 
 class _Whole(torch.autograd.Function):
     """This rank's part along the sequence becomes the whole, with which all ranks go on alike."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: dist.ProcessGroup) -> Tensor:
-        ctx.group = group
-        return gathered(x, SEQUENCE, group)
+    def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
+        ctx.axis = axis
+        return gathered(x, SEQUENCE, axis, "sequences")
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return part(gradients[0], SEQUENCE, ctx.group), None
+        return part(gradients[0], SEQUENCE, ctx.axis), None
 
 
-def summed(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def summed(x: Tensor, axis: Axis) -> Tensor:
     """The sum of what all ranks have."""
-    return _Sum.apply(x, group)
+    return _Sum.apply(x, axis)
 
 
-def sum_of_parts(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def sum_of_parts(x: Tensor, axis: Axis) -> Tensor:
     """This rank's part, along the sequence, of the sum of what all ranks have."""
-    return _SumOfParts.apply(x, group)
+    return _SumOfParts.apply(x, axis)
 
 
-def shared_out(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def shared_out(x: Tensor, axis: Axis) -> Tensor:
     """This rank's part along the sequence."""
-    return _Part.apply(x, group)
+    return _Part.apply(x, axis)
 
 
-def whole(x: Tensor, group: dist.ProcessGroup) -> Tensor:
+def whole(x: Tensor, axis: Axis) -> Tensor:
     """The whole of what is shared out along the sequence."""
-    return _Whole.apply(x, group)
+    return _Whole.apply(x, axis)

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from trainer.tensor import collectives
+from trainer.tensor.axis import Axis
 
 Push = Callable[[Sequence[nn.Parameter], Callable[[], tuple[Tensor, ...]]], None]
-
-
-@dataclass(frozen=True)
-class Axis:
-    """The tensor axis as its layers see it."""
-
-    group: dist.ProcessGroup
-    sequence: bool
-    overlap: bool
-
-    def __deepcopy__(self, memo: Any) -> Axis:
-        # A process group has no copy.
-        return self
-
-    @property
-    def size(self) -> int:
-        return dist.get_world_size(self.group)
-
-    @property
-    def rank(self) -> int:
-        return dist.get_rank(self.group)
-
-    def shard(self, tensor: Tensor, dim: int) -> nn.Parameter:
-        """This rank's part of a parameter, all but the last as large as torch.chunk makes them."""
-        parts = tensor.detach().chunk(self.size, dim)
-        own = parts[self.rank] if self.rank < len(parts) else tensor.detach().narrow(dim, 0, 0)
-        return nn.Parameter(own.clone(), requires_grad=tensor.requires_grad)
 
 
 class _Late(NamedTuple):
@@ -75,19 +47,17 @@ class _Enter(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, entry: Entry, late: list[_Late], *parameters: Tensor) -> Tensor:
         ctx.entry, ctx.late = entry, late
-        return collectives.gathered(x, collectives.SEQUENCE, entry.axis.group) if entry.axis.sequence else x.view_as(x)
+        if entry.axis.sequence:
+            return collectives.gathered(x, collectives.SEQUENCE, entry.axis, "sequences")
+        return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         axis, own = ctx.entry.axis, gradients[0].contiguous()
-        if axis.sequence:
-            partial = collectives.PartialSum(own, axis.group)
-            computed = _late(ctx) if axis.overlap else None
-            own = partial.wait()
-        else:
-            work = collectives.begin_sum(own, axis.group)
-            computed = _late(ctx) if axis.overlap else None
-            work.wait()
+        kind = collectives.PartOfTotal if axis.sequence else collectives.Total
+        total = kind(own, axis, "sum of gradients")
+        computed = _late(ctx) if axis.overlap else None
+        own = total.wait()
         return own, None, None, *(_late(ctx) if computed is None else computed)
 
 
@@ -161,9 +131,9 @@ class RowLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         partial = nn.functional.linear(x, self.weight)
         if self.axis.sequence:
-            output = collectives.sum_of_parts(partial, self.axis.group)
+            output = collectives.sum_of_parts(partial, self.axis)
         else:
-            output = collectives.summed(partial, self.axis.group)
+            output = collectives.summed(partial, self.axis)
         return output if self.bias is None else output + self.bias
 
 
@@ -180,4 +150,4 @@ class VocabularyEmbedding(nn.Module):
         own = tokens - self.first
         foreign = (own < 0) | (own >= len(self.weight))
         vectors = nn.functional.embedding(own.masked_fill(foreign, 0), self.weight)
-        return collectives.summed(vectors.masked_fill(foreign.unsqueeze(-1), 0), self.axis.group)
+        return collectives.summed(vectors.masked_fill(foreign.unsqueeze(-1), 0), self.axis)

@@ -8,6 +8,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainer.tensor.axis import Axis
+from trainer.tensor.collectives import Total
+
 
 class _CrossEntropy(torch.autograd.Function):
     """Mean over targets, as in Megatron-LM (Shoeybi et al. 2019), section 3.
@@ -17,11 +20,13 @@ class _CrossEntropy(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, targets: Tensor, first: int, group: dist.ProcessGroup) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, targets: Tensor, first: int, axis: Axis) -> Tensor:
         rows = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
         empty = rows.shape[-1] == 0
         largest = rows.new_full(rows.shape[:1], -torch.inf) if empty else rows.max(-1).values
-        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=group)
+        sent = 2 * (axis.size - 1) / axis.size * largest.nbytes
+        with axis.travels("largest logits", sent), axis.waits("largest logits"):
+            dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=axis.group)
         exponentials = (rows - largest.unsqueeze(-1)).exp()
         own = targets - first
         mine = (own >= 0) & (own < rows.shape[-1])
@@ -30,8 +35,7 @@ class _CrossEntropy(torch.autograd.Function):
         if not empty:
             at_target = (rows.gather(-1, place.unsqueeze(-1)).squeeze(-1) - largest).masked_fill(~mine, 0)
         both = torch.stack([exponentials.sum(-1), at_target])
-        dist.all_reduce(both, group=group)
-        total, at_target = both
+        total, at_target = Total(both, axis, "sum of exponentials").wait()
         ctx.save_for_backward(exponentials.div_(total.unsqueeze(-1)), place, mine)
         ctx.dtype = logits.dtype
         return (total.log() - at_target).mean()
@@ -45,6 +49,6 @@ class _CrossEntropy(torch.autograd.Function):
         return (own * (gradients[0] / len(own))).to(ctx.dtype), None, None, None
 
 
-def cross_entropy(logits: Tensor, targets: Tensor, first: int, group: dist.ProcessGroup) -> Tensor:
+def cross_entropy(logits: Tensor, targets: Tensor, first: int, axis: Axis) -> Tensor:
     """Mean cross-entropy of logits (…, own classes), the first of which is class `first`, against targets (…)."""
-    return _CrossEntropy.apply(logits.flatten(0, -2), targets.flatten(), first, group)
+    return _CrossEntropy.apply(logits.flatten(0, -2), targets.flatten(), first, axis)

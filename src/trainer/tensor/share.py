@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from trainer.checkpoint_parts import Cut
 from trainer.spec import ConfigError
 from trainer.tensor import collectives
-from trainer.tensor.layers import Axis, ColumnLinear, Entry, RowLinear, VocabularyEmbedding
+from trainer.tensor.axis import Axis
+from trainer.tensor.layers import ColumnLinear, Entry, RowLinear, VocabularyEmbedding
 from trainer.tensor.loss import cross_entropy
 from trainer.tensor.streams import Streams
 from trainer.tensor_plan import TensorPlan
@@ -115,11 +116,11 @@ def share_out(
     each, classes = -(-whole.out_features // axis.size), whole.out_features
 
     def parallel_loss(output: Tensor, target: Tensor) -> Tensor:
-        return cross_entropy(output, target, axis.rank * each, axis.group)
+        return cross_entropy(output, target, axis.rank * each, axis)
 
     def gathered(output: Tensor) -> Tensor:
         padded = nn.functional.pad(output, (0, each - output.shape[-1]))
-        return collectives.gathered(padded, -1, axis.group)[..., :classes]
+        return collectives.gathered(padded, -1, axis, "logits")[..., :classes]
 
     return Shared(cuts, parallel_loss, gathered)
 
@@ -164,7 +165,7 @@ class _Scatters:
                 f"parallel.tensor.sequence: {size} ranks cannot share sequences of {x.shape[collectives.SEQUENCE]}"
                 " evenly; use sequence=false"
             )
-        return (collectives.shared_out(x, self.axis.group), *inputs[1:])
+        return (collectives.shared_out(x, self.axis), *inputs[1:])
 
 
 class _Gathers:
@@ -172,7 +173,7 @@ class _Gathers:
         self.axis = axis
 
     def __call__(self, module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
-        return collectives.whole(output, self.axis.group)
+        return collectives.whole(output, self.axis)
 
 
 class _Adds:
@@ -181,8 +182,7 @@ class _Adds:
 
     def __call__(self, gradient: Tensor) -> Tensor:
         gradient = gradient.clone(memory_format=torch.contiguous_format)
-        collectives.begin_sum(gradient, self.axis.group).wait()
-        return gradient
+        return collectives.Total(gradient, self.axis, "sum of small gradients").wait()
 
 
 def _matching(model: nn.Module, pattern: str) -> Iterator[tuple[str, nn.Module]]:
