@@ -61,6 +61,14 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")) if text else ()
 
 
+def latest(release: tuple[int, ...]) -> tuple[int, int, int]:
+    """The last release that the table knows of a series, as (2, 27, 5) of (2, 27); a whole one as it is."""
+    known = [version(row.since) for row in variables().values() if row.reader == "nccl"]
+    series = [one for one in (*known, NEWEST) if one[: len(release)] == release]
+    major, minor, patch, *_ = *max([*series, release]), 0, 0
+    return major, minor, patch
+
+
 @lru_cache(maxsize=1)
 def variables() -> dict[str, Variable]:
     """All rows by name."""
