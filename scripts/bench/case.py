@@ -33,7 +33,9 @@ class Case:
     """model, data and batch, as train.py takes them"""
     ranks: int = 2
     rate: str | None = None
-    """each host's link, as tc writes it, with one rank a host; `none` is an unshaped lab, None one host's loopback"""
+    """each host's link, as tc writes it; `none` is an unshaped lab, None one host's loopback"""
+    ranks_per_host: int = 1
+    """in a lab"""
     rounds: int = 8
     steps: int = 4
     """steps of a turn"""
@@ -45,11 +47,17 @@ class Case:
     """whether --quick measures it, with fewer rounds"""
 
     @property
+    def hosts(self) -> int:
+        """The number of hosts in the lab."""
+        return 1 if self.rate is None else self.ranks // self.ranks_per_host
+
+    @property
     def network(self) -> str:
         """Where the ranks are, in words."""
         if self.rate is None:
             return f"{self.ranks} processes on one host's loopback"
-        return f"{self.ranks} hosts, {'unshaped' if self.rate == 'none' else self.rate}"
+        each = f" of {self.ranks_per_host} processes" if self.ranks_per_host > 1 else ""
+        return f"{self.hosts} hosts{each}, {'unshaped' if self.rate == 'none' else self.rate}"
 
     def shortened(self) -> Case:
         """The case as a quick look: too few rounds for a ratio to be clear, and two samples a rank."""

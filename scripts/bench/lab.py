@@ -31,7 +31,7 @@ def measure(case: Case) -> Measured:
         (folder / "case").write_bytes(pickle.dumps(case))
         command = [sys.executable, "-m", "scripts.bench.worker", name]
         if case.rate is not None:
-            lab = ["--name", f"bench-{os.getpid()}", "--hosts", str(case.ranks), "--rate", case.rate]
+            lab = ["--name", f"bench-{os.getpid()}", "--hosts", str(case.hosts), "--rate", case.rate]
             command = [sys.executable, str(ROOT / "scripts" / "netlab"), *lab, "run", "--", *command]
         print(f"measuring {case.title}, {case.network} …", file=sys.stderr)
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | ENVIRONMENT, stdout=sys.stderr)
@@ -48,6 +48,7 @@ def measure(case: Case) -> Measured:
 
 def check(case: Case) -> None:
     """Raise ConfigError if a variant cannot run on so many ranks."""
-    place = [f"launch.nodes={case.ranks}", "launch.processes=1", "launch.rendezvous=host:1"]
+    each = case.ranks // case.hosts
+    place = [f"launch.nodes={case.hosts}", f"launch.processes={each}", "launch.rendezvous=host:1"]
     for variant in case.variants:
         compose_run([*case.overrides, *variant.overrides, *place])

@@ -23,7 +23,7 @@ from trainer.mesh import Mesh
 
 TIMEOUT = datetime.timedelta(minutes=5)
 # Peers whose failure is ours; what a foreign one cannot do is a line of its table.
-OURS = ("ours", "hand", "communication", "torch_pipeline")
+OURS = ("ours", "hand", "communication", "torch_pipeline", "torch_tensor")
 
 
 class Measured(NamedTuple):
@@ -107,7 +107,7 @@ def _agent(case: Case, host: int) -> LaunchConfig:
         place |= {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:0", "local_addr": "localhost"}
     else:
         address = os.environ["NETLAB_MASTER_ADDR"]
-        hosts = case.ranks
+        hosts = case.hosts
         place |= {"rdzv_backend": "static", "rdzv_endpoint": f"{address}:{os.environ['NETLAB_MASTER_PORT']}"}
         place |= {"rdzv_configs": {"rank": host, "timeout": 60}}
     return LaunchConfig(
