@@ -70,8 +70,8 @@ def _lines(variables, **known):
         (
             "",
             {"multicast": False},
-            "NCCL_NVLS_ENABLE (unset): is on, and the NVLink switch's multicast does not work,"
-            " which fails when a communicator is made; check nvidia-fabricmanager; until it works set NCCL_NVLS_ENABLE=0",
+            "NCCL_NVLS_ENABLE (unset): is on, and the NVLink switch's multicast does not work, which"
+            " fails when a communicator is made; check nvidia-fabricmanager; until it works set NCCL_NVLS_ENABLE=0",
         ),
         (
             "",
