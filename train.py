@@ -87,8 +87,8 @@ def main() -> int:
 def _aloud() -> Iterator[None]:
     """Within it what the package logs is said on the terminal, by one of several processes that would all say it."""
     logger, handler = logging.getLogger("trainer"), logging.StreamHandler()
-    spoken = os.environ.get("RANK", "0") == "0"
-    level, logger.level, logger.propagate = logger.level, logging.INFO if spoken else logging.ERROR, False
+    level, logger.propagate = logger.level, False
+    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
     logger.addHandler(handler)
     try:
         yield

@@ -162,10 +162,10 @@ def test_a_workers_own_error_is_shown_once_with_its_traceback(tmp_path):
 def test_a_folder_with_another_runs_checkpoints_is_refused(tmp_path):
     assert run(tmp_path, *SMALL, "folder=here")[0] == 0
     code, output = run(tmp_path, *SMALL, "folder=here")
-    assert (code, output) == (
+    assert (code, output.splitlines()[-1]) == (
         2,
         "folder: here holds the checkpoints of another run; choose a new one, or go on with it by"
-        " checkpoint.resume=here\n",
+        " checkpoint.resume=here",
     )
     code, output = run(tmp_path, *SMALL, "folder=here", "checkpoint.resume=here", "optimizer=adamw")
     assert code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -68,13 +69,21 @@ def test_gpus_are_named_with_what_joins_them():
 
 
 def test_little_shared_and_locked_memory_is_a_complaint_where_it_is_used():
-    small = Machine(nodes=2, processes=8, gpu=True, adapters=(IB,), shared_bytes=64 * 2**20, locked_bytes=65536)
+    there = Machine(nodes=2, processes=8, gpu=True, interface="ens5", adapters=(IB,))
+    small = replace(there, shared_bytes=64 * 2**20, locked_bytes=65536)
     shared, locked = small.complaints()
     assert shared.startswith("/dev/shm: 64 MiB may be too little for 8 GPUs; start the container with --shm-size")
     assert locked.startswith("locked memory: RDMA needs more than the limit of 64 KiB; start with ulimit -l")
-    large = Machine(nodes=2, processes=8, gpu=True, adapters=(IB,), shared_bytes=2**31, locked_bytes=math.inf)
-    assert large.complaints() == []
+    assert replace(there, shared_bytes=2**31, locked_bytes=math.inf).complaints() == []
+    assert len(replace(small, nvlink=True).complaints()) == 1
     assert Machine(processes=8, shared_bytes=2**20, locked_bytes=1).complaints() == []
+
+
+def test_an_interface_that_is_not_found_is_a_complaint_unless_it_is_named():
+    lost = Machine(nodes=2, meets_at="n0")
+    (complaint,) = lost.complaints()
+    assert complaint.startswith("launch.rendezvous: n0 is unknown here or stands for the loopback; write its address")
+    assert lost.complaints(named=True) == []
 
 
 def test_namespaces_of_one_machine_are_nodes_apart(monkeypatch):

@@ -69,9 +69,17 @@ class Machine:
             words.append(adapters.spell(self.adapters))
         return ", ".join(words)
 
-    def complaints(self) -> list[str]:
-        """What a container's limits will cost, each in a line: what is wrong and what to do."""
+    def complaints(self, named: bool = False) -> list[str]:
+        """What may go wrong here, each in a line: where, what is wrong and what to do.
+
+        An interface that could not be found is no complaint where the user has `named` one.
+        """
         found: list[str] = []
+        if self.nodes > 1 and self.interface is None and not named:
+            found.append(
+                f"launch.rendezvous: {self.meets_at} is unknown here or stands for the loopback; write its address, or"
+                " name the interface by nccl.env.NCCL_SOCKET_IFNAME and nccl.env.GLOO_SOCKET_IFNAME"
+            )
         if not self.gpu:
             return found
         shares = self.processes > 1 and self.nvlink is not True

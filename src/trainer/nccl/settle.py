@@ -42,7 +42,8 @@ def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.enviro
             raise ConfigError(f"nccl: {finding.line()}")
     for line in seen(nccl, here, preset | overrides, environment):
         log.info("nccl: %s", line)
-    for line in [*(finding.line() for finding in found), *here.complaints()]:
+    named = "NCCL_SOCKET_IFNAME" in values or "GLOO_SOCKET_IFNAME" in values
+    for line in [*(finding.line() for finding in found), *here.complaints(named)]:
         log.warning("nccl: %s", line)
     return {name: value for name, value in (preset | overrides).items() if name not in environment}
 

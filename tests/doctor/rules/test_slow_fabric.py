@@ -18,7 +18,7 @@ def test_a_link_that_moves_a_tenth_of_its_rate_is_named():
         "That is 9 % of what the interface says, in large transfers and without the time that ranks wait for each"
         " other. Another, slower interface may be in use, or the link is shared or limited. Gloo takes the one that"
         " the host's name resolves to.",
-        "+nccl.env.GLOO_SOCKET_IFNAME=<the fast interface>",
+        "nccl.env.GLOO_SOCKET_IFNAME=<the fast interface>",
     )
     assert finding.gain_ms == pytest.approx(554, abs=1)
 
@@ -27,7 +27,7 @@ def test_on_gpus_nccl_is_asked_and_the_slowest_link_counts():
     finding = look(over(GIGABIT, BUCKETS, hosts=["a", "b"], links_gbit=[100, 25], config=config(place__device="cuda")))
     assert finding is not None
     assert finding.title.endswith("over a link of 25 Gbit/s")
-    assert finding.advice == "+nccl.env.NCCL_DEBUG=INFO"
+    assert finding.advice == "nccl.read_back=true"
 
 
 @pytest.mark.parametrize(

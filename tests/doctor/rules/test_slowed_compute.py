@@ -15,7 +15,7 @@ def test_on_a_gpu_fewer_channels_are_named():
         "Computing takes 30 % longer beside communication",
         "Steps repeated without communication tell. Communication adds 40.0 ms to a step, of which 12.0 ms stand as"
         " exposed. NCCL's kernels take multiprocessors from the model's; fewer channels take fewer.",
-        "+nccl.env.NCCL_MAX_NCHANNELS=4",
+        "nccl.env.NCCL_MAX_CTAS=4",
         None,
     )
 

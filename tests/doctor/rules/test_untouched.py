@@ -12,8 +12,8 @@ def test_everything_that_was_left_is_one_finding():
     assert look(run(EXPOSED, config=untouched)) == Finding(
         "Settings that were left as they come",
         "20 % of the step is exposed communication, and the bucket size is DDP's own, not searched; no other"
-        " communication hook was taken; batches are not prefetched by loader processes; NCCL's variables are its"
-        " defaults, and what it chose was not looked at; no profile was taken.",
+        " communication hook was taken; batches are not prefetched by loader processes; what NCCL chose was not"
+        " looked at; no profile was taken.",
         "-m parallel.data.bucket_cap_mb=1,5,25",
         None,
     )

@@ -31,8 +31,8 @@ def look(evidence: Evidence) -> Finding | None:
     step, buckets = at.step, as_it_is(at.step)
     now, then = (tail_ms(buckets, measured_cost(step, link), step.backward_end_ms) for link in (at.link, faster))
     cuda = at.device == "cuda"
-    advice = "+nccl.env.NCCL_DEBUG=INFO" if cuda else "+nccl.env.GLOO_SOCKET_IFNAME=<the fast interface>"
-    how = "NCCL then logs which interface it takes." if cuda else "Gloo takes the one that the host's name resolves to."
+    advice = "nccl.read_back=true" if cuda else "nccl.env.GLOO_SOCKET_IFNAME=<the fast interface>"
+    how = "NCCL then tells which adapter it takes." if cuda else "Gloo takes the one that the host's name resolves to."
     return Finding(
         f"The network moves {rate(at.link.gbit)} a rank over a link of {rate(nominal)}",
         f"That is {share(reached / nominal)} of what the interface says, in large transfers and without the time that"

@@ -21,7 +21,7 @@ def look(evidence: Evidence) -> Finding | None:
         cost = f" Communication adds {ms(max(0.0, exposed))} to a step, of which {ms(counted)} stand as exposed."
     if evidence.option("place.device") == "cuda":
         how = "NCCL's kernels take multiprocessors from the model's; fewer channels take fewer."
-        advice = "+nccl.env.NCCL_MAX_NCHANNELS=4"
+        advice = "nccl.env.NCCL_MAX_CTAS=4"
     else:
         how = "Sending and encoding need a core that computing has taken."
         advice = _fewer_threads(number(evidence, "launch.threads"))

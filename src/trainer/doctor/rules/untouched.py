@@ -23,8 +23,8 @@ def look(evidence: Evidence) -> Finding | None:
         left["no other communication hook was taken"] = "-m comm=allreduce,fp16,onebit"
     if not evidence.option("data.workers"):
         left["batches are not prefetched by loader processes"] = "data.workers=2"
-    if at.device == "cuda" and not evidence.option("nccl.env"):
-        left["NCCL's variables are its defaults, and what it chose was not looked at"] = "+nccl.env.NCCL_DEBUG=INFO"
+    if at.device == "cuda" and not evidence.option("nccl.read_back"):
+        left["what NCCL chose was not looked at"] = "nccl.read_back=true"
     if evidence.component("profile") in ("", "base"):
         left["no profile was taken"] = "profile=window"
     if not left:
