@@ -6,11 +6,19 @@ import datetime
 import functools
 import itertools
 import os
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 
 _jobs = itertools.count()
+
+
+class Attempt(NamedTuple):
+    """Where the processes of one job find each other, in one of its attempts."""
+
+    key: str
+    store: dist.Store
 
 
 @functools.cache
@@ -33,21 +41,23 @@ def agree(key: str, value: str) -> str:
     return store().get(key).decode()
 
 
-def join(folder: str, device: torch.device, timeout: datetime.timedelta) -> str:
-    """Initialise the default process group of this job, and return rank 0's `folder`.
-
-    Jobs that one process runs after another, and a job's restarts, find each other under keys of their own.
-    """
+def open_attempt() -> Attempt:
+    """That of the next job. Jobs that one process runs after another, and a job's restarts, have keys apart."""
     key = f"job{next(_jobs)}/attempt{restarts()}"
+    return Attempt(key, dist.PrefixStore(key, store()))
+
+
+def join(attempt: Attempt, folder: str, device: torch.device, timeout: datetime.timedelta) -> str:
+    """Initialise the default process group of `attempt`, and return rank 0's `folder`."""
     dist.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
-        store=dist.PrefixStore(key, store()),
+        store=attempt.store,
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
         timeout=timeout,
         device_id=device if device.type == "cuda" else None,
     )
-    return agree(f"{key}/folder", folder)
+    return agree(f"{attempt.key}/folder", folder)
 
 
 def restarts() -> int:

@@ -19,6 +19,9 @@ from trainer.control import Control
 from trainer.errors import Diverged, LostPeer
 from trainer.loop import steps
 from trainer.mesh import Mesh
+from trainer.nccl import agreement, inspection
+from trainer.nccl.probe import Level, Link
+from trainer.nccl.read_back import ReadBack
 from trainer.run import Run
 from trainer.spec import ConfigError
 from trainer.summary import print_summary
@@ -37,13 +40,16 @@ def main(run: Run) -> int:
         os.environ.setdefault(name, value)
     device = _device()
     torch.set_num_threads(_threads(run))
-    folder = Path(meeting.join(str(run.folder), device, run.timeout))
+    attempt = meeting.open_attempt()
+    agreement.compare(attempt.store, int(os.environ["RANK"]), run.place.world, run.timeout)
+    read_back = ReadBack() if run.nccl.read_back and device.type == "cuda" else None
+    folder = Path(meeting.join(attempt, str(run.folder), device, run.timeout))
     run = run.model_copy(update={"folder": folder})
     _log_to(folder / "logs", dist.get_rank())
     mesh = Mesh.join(run.parallel.sizes(run.place.world), device, run.timeout)
     control = Control(mesh.control)
     try:
-        done = _train(run, mesh, device, control)
+        done = _train(run, mesh, device, control, read_back)
         if control.stopped_by:
             # Returning would leave this process waiting for an agent that waits for it to end.
             sys.exit(128 + control.stopped_by)
@@ -64,9 +70,13 @@ def main(run: Run) -> int:
             dist.destroy_process_group()
 
 
-def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
+def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_back: ReadBack | None) -> int:
+    links = _links(run, mesh, device, read_back) if run.nccl.read_back else {}
     job, batches = assemble(run, mesh, device, control)
     try:
+        if links:
+            for writer in job.writers:
+                writer.write(job.done, inspection.metrics(links))
         for _ in steps(job, batches):
             pass
         lines = conclude(run.folder, run.log.report, job.writers) if mesh.rank == 0 else []
@@ -77,6 +87,12 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control) -> int:
     if mesh.rank == 0:
         print_summary(run, job.done, job.total, job.history, lines)
     return job.done
+
+
+def _links(run: Run, mesh: Mesh, device: torch.device, read_back: ReadBack | None) -> dict[Level, Link]:
+    """The links that gradients take, or without replicas what the mesh has next."""
+    axis = next((axis for axis in ("data", "pipeline", "tensor") if mesh.sizes[axis] > 1), None)
+    return {} if axis is None else inspection.inspect(run, read_back, mesh.groups[axis], mesh.control, device)
 
 
 def _device() -> torch.device:

@@ -54,8 +54,8 @@ class _Live:
     def write(self, step: int, metrics: Metrics) -> None:
         if "train/loss" in metrics:
             self._progress.update(self._task, completed=step, words=_words(metrics))
-        else:
-            self._progress.console.print(f"step {step}  {_words(metrics)}", highlight=False)
+        elif words := _words(metrics):
+            self._progress.console.print(f"step {step}  {words}", highlight=False)
 
     def draw(self, picture: Picture) -> None:
         """A terminal has no place for it."""
@@ -71,7 +71,9 @@ class _Plain:
         self.total_steps, self.first_step, self._began = total_steps, first_step, time.monotonic()
 
     def write(self, step: int, metrics: Metrics) -> None:
-        line = f"step {step}/{self.total_steps}  {_words(metrics)}"
+        if not (words := _words(metrics)):
+            return
+        line = f"step {step}/{self.total_steps}  {words}"
         if "train/loss" in metrics and step > self.first_step:
             left = (time.monotonic() - self._began) / (step - self.first_step) * (self.total_steps - step)
             line += f"  left {int(left) // 60}:{int(left) % 60:02d}"

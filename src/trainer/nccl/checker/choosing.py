@@ -22,9 +22,14 @@ def interfaces(at: Situation) -> list[Interface]:
 
 
 def devices(at: Situation) -> list[Device]:
-    """Those that NCCL_IB_HCA selects, or all."""
+    """Those that NCCL_IB_HCA selects, or all; the ports of one that are alike count once."""
     names = told(at, "NCCL_IB_HCA")
-    return [one for one in at.context.devices or () if names is None or names.selects(one.name)]
+    found: dict[tuple[str, str], Device] = {}
+    for one in at.context.devices or ():
+        if names is None or names.selects(one.name):
+            key = one.name, one.link
+            found[key] = one if one.active else found.get(key, one)
+    return list(found.values())
 
 
 def verbs(at: Situation) -> bool:

@@ -61,6 +61,14 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")) if text else ()
 
 
+def latest(release: tuple[int, ...]) -> tuple[int, int, int]:
+    """The last release that the table knows of a series, as (2, 27, 5) of (2, 27); a whole one as it is."""
+    known = [version(row.since) for row in variables().values() if row.reader == "nccl"]
+    series = [one for one in (*known, NEWEST) if one[: len(release)] == release]
+    major, minor, patch, *_ = *max([*series, release]), 0, 0
+    return major, minor, patch
+
+
 @lru_cache(maxsize=1)
 def variables() -> dict[str, Variable]:
     """All rows by name."""
@@ -75,14 +83,16 @@ def misnomers() -> dict[str, Misnomer]:
 def find(name: str) -> Variable | None:
     """The row of `name`, or that of the names that begin like it."""
     row = variables().get(name)
-    if row is None and "_" in name:
-        row = next((variables()[begin] for begin in _beginnings() if name.startswith(begin[:-1])), None)
+    if row is None and name.startswith(_beginnings()):
+        row = next(variables()[f"{begin}*"] for begin in _beginnings() if name.startswith(begin))
     return row
 
 
 def concerns(name: str) -> bool:
     """Whether `name` is a variable of the transport, or is meant to be one."""
-    return find(name) is not None or bool(_MEANT.match(name)) or _prefixed(name) in variables()
+    if name in variables() or name.startswith(_beginnings()) or _MEANT.match(name):
+        return True
+    return bool(_MISTYPED.match(name)) and _prefixed(name) in variables()
 
 
 def nearest(name: str) -> str | None:
@@ -99,14 +109,15 @@ def nearest(name: str) -> str | None:
 def _prefixed(name: str) -> str:
     # What is left of blanks, of a shell's export, and of a mistyped beginning.
     bare = name.strip().removeprefix("export ").strip().upper()
-    return re.sub(r"^N?C+L+_", "NCCL_", bare)
+    return _MISTYPED.sub("NCCL_", bare)
 
 
 @lru_cache(maxsize=1)
 def _beginnings() -> tuple[str, ...]:
-    return tuple(name for name in variables() if name.endswith("*"))
+    return tuple(name[:-1] for name in variables() if name.endswith("*"))
 
 
+_MISTYPED = re.compile(r"(?i)^N?C+L+_")
 _MEANT = re.compile(r"(?i)\s*(export\s+)?(TORCH_)?NCCL_|TORCH_FR_|GLOO_")
 
 

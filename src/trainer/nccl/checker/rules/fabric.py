@@ -165,7 +165,7 @@ RULES = (
     Rule(
         "B14",
         "warning",
-        ("NCCL_IB_*",),
+        ("ulimit -l",),
         _locked_memory,
         wrong="is limited, so that registering memory with the card may fail",
         instead="start with --ulimit memlock=-1, or set memlock unlimited in /etc/security/limits.conf",

@@ -1,0 +1,104 @@
+"""Before the first step: what NCCL chose, and what the links do, in the log, in link.yaml and for the loggers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+import yaml
+
+from trainer.nccl import machine, verdict
+from trainer.nccl.log_lines import Choice
+from trainer.nccl.probe import Level, Link, probe
+from trainer.nccl.read_back import ReadBack
+
+if TYPE_CHECKING:
+    from trainer.run import Run
+
+log = logging.getLogger(__name__)
+
+FILE = "link.yaml"
+PLACES: dict[Level, str] = {"inside": "inside a host", "between": "between hosts"}
+
+
+def inspect(
+    run: Run,
+    read_back: ReadBack | None,
+    group: dist.ProcessGroup,
+    control: dist.ProcessGroup,
+    device: torch.device,
+) -> dict[Level, Link]:
+    """Report, on rank 0, on the ranks of `group`, and return its links on all ranks; collective over `control`.
+
+    `read_back` has listened since before the first communicator, and is closed here; without one only the links are
+    looked at.
+    """
+    hosts: list[str] = [""] * dist.get_world_size(control)
+    dist.all_gather_object(hosts, machine.node_name(), group=control)
+    ranks = dist.get_process_group_ranks(group)
+    hosts = [hosts[rank] for rank in ranks]
+    told: list[str] = []
+    if read_back is not None:
+        told = _read_back(run, read_back, group, control, device, hosts)
+    elif run.nccl.read_back:
+        told = ["Gloo carries the gradients here, so NCCL has chosen nothing"]
+        log.info("read-back: %s", told[0])
+    links = probe(group, control, hosts, device)
+    for level, link in links.items():
+        log.info(
+            "link %s: %.3g us to start a transfer, then %.3g GB/s",
+            PLACES[level],
+            link.alpha_s * 1e6,
+            link.bytes_per_s / 1e9,
+        )
+    if dist.get_rank(control) == 0:
+        written: dict[str, Any] = {level: link._asdict() for level, link in links.items()}
+        (run.folder / FILE).write_text(yaml.safe_dump(written | {"nccl": told}, sort_keys=False))
+    return links
+
+
+def metrics(links: Mapping[Level, Link]) -> dict[str, float]:
+    """The links under the loggers' names: `link/between_alpha_s` and the like."""
+    return {f"link/{level}_{name}": value for level, link in links.items() for name, value in link._asdict().items()}
+
+
+def _read_back(
+    run: Run,
+    read_back: ReadBack,
+    group: dist.ProcessGroup,
+    control: dist.ProcessGroup,
+    device: torch.device,
+    hosts: Sequence[str],
+) -> list[str]:
+    """What NCCL chose, in lines that are also logged, with a warning for each that the preset did not mean."""
+    choice = read_back.choose(group, device)
+    path = run.folder / "logs" / f"nccl.rank{dist.get_rank(control)}.log"
+    path.write_text(read_back.text())
+    quiet = read_back.close()
+    # Groups are many where the mesh has several axes; all report, and the first rank's is shown.
+    every: list[Any] = [None] * dist.get_world_size(control)
+    dist.all_gather_object(every, choice, group=control)
+    return report(
+        run.nccl.intended(machine.look(run)),
+        [every[rank] for rank in dist.get_process_group_ranks(group)],
+        hosts,
+        path,
+        quiet,
+    )
+
+
+def report(intended: str | None, choices: Sequence[Choice], hosts: Sequence[str], path: Path, quiet: bool) -> list[str]:
+    """Log what the ranks of a communicator on `hosts` chose, which `path` holds in NCCL's words, and return it."""
+    whole = verdict.merge(choices)
+    told, wrong = verdict.lines(whole, hosts), verdict.differences(intended, whole, hosts)
+    for line in told:
+        log.info("read-back: %s", line)
+    for line in wrong:
+        log.warning("read-back: %s; all of it is in %s", line, path)
+    if not quiet:
+        log.warning("read-back: this NCCL cannot be told to be quiet again, and goes on into a file that is gone")
+    return [*told, *wrong]
