@@ -52,17 +52,18 @@ def assemble(
     model = run.model.build(run.data.sample())
     meter = Meter(clock_for(device))
     shared = _share_out(run, mesh, model, meter)
+    checkpoint_activations(model, run.parallel.activation_checkpointing)
     resume = to_start_from(run)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
     if mesh.sizes["pipeline"] > 1:
         # A cut by measured times is that of the checkpoint, so that each rank goes on with what was its own.
-        same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.split == "auto"
-        pipeline = build_pipeline(run, mesh, model, shared, device, meter, manifest["begins"] if same else ())
+        begins = manifest.get("begins", ())
+        same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.takes(begins)
+        pipeline = build_pipeline(run, mesh, model, shared, device, meter, begins if same else ())
         model = pipeline.module
     else:
         model = model.to(device)
-    checkpoint_activations(model, run.parallel.activation_checkpointing)
     if run.compile:
         for part in [model] if pipeline is None else pipeline.modules:
             part.compile()

@@ -92,6 +92,8 @@ class Synchroniser:
         For executors whose micro-batches overlap: all their passes before leave the replica's own gradients.
         """
         if isinstance(self.module, DistributedDataParallel) and self.module.require_backward_grad_sync:
+            # As in DDP's own forward pass: after its first step it cuts its buckets in the order of the gradients.
+            self.module.reducer._rebuild_buckets()
             self.module.reducer.prepare_for_backward([])
 
     def step(self) -> None:
