@@ -146,7 +146,7 @@ def test_sequences_are_cut_inside_and_a_users_module_where_it_is_named():
         (
             nn.Sequential(nn.ReLU()),
             "auto",
-            "the model calls no layer with weights to train, so there is nothing to cut",
+            "the model calls no layer with weights to train, so there is nothing",
         ),
     ],
 )

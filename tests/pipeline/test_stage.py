@@ -1,4 +1,4 @@
-"""Corner cases of a stage's passes: nothing to send back, whole numbers, frozen parts, weights that are no parameters."""
+"""Corner cases of a stage: nothing to send back, whole numbers, frozen parts, weights that are no parameters."""
 
 from __future__ import annotations
 

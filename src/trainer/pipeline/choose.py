@@ -53,8 +53,7 @@ def choose(
 
     `cut`, where stages are given, leaves only schedules for as many. `links` are those from each rank to the next; from
     the last to the first it is taken to be the slowest of them. Schedules that hold few activations come first, and a
-    later one must be faster by WORTH. Where none fits, that with
-    the fewest activations.
+    later one must be faster by WORTH. Where none fits, that with the fewest activations.
     """
     candidates = [("1f1b", 1), ("zero_bubble", 1), ("eager_1f1b", 1), ("gpipe", 1)]
     several = axis.stages or 2
