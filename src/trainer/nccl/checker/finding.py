@@ -9,7 +9,6 @@ Severity = Literal["error", "warning"]
 """an error stops a run; a warning is printed once"""
 UNSET = "unset"
 """the source of a variable that nobody set, and that is missed"""
-_LONGEST = 120
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Finding:
 
     def line(self) -> str:
         """`NCCL_X=value (source): what is wrong; what to type instead`, always one line."""
-        return f"{self._where()}: {shown(self.wrong)}; {shown(self.instead)}"
+        return f"{self._where()}: {shortened(self.wrong, 400)}; {shortened(self.instead, 400)}"
 
     def _where(self) -> str:
         if self.variable == self.source:
@@ -47,7 +46,7 @@ def shown(text: str) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
-def shortened(text: str) -> str:
-    """`text` in one line of at most 120 characters."""
+def shortened(text: str, most: int = 120) -> str:
+    """`text` in one line, of which no more than `most` characters are shown."""
     line = shown(text)
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}… ({len(text)} characters)"
+    return line if len(line) <= most else f"{line[:most]}… ({len(text)} characters)"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 _NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 _LIMIT = 2**63
+_MOST_DIGITS = 19
 LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 """the words for a distance, in the order in which they grow"""
 _NUMBERED = ("LOC", "PIX", "PXB", "PHB", "SYS")
@@ -24,6 +25,8 @@ def number(text: str) -> int | None:
     if match is None:
         return 0
     sign, digits = match.groups()
+    if digits[0] != "0" and len(digits) > _MOST_DIGITS:
+        return None
     value = int(digits, 16 if digits[:2] in ("0x", "0X") else 8 if digits[0] == "0" else 10)
     value = -value if sign == "-" else value
     return value if -_LIMIT <= value < _LIMIT else None
@@ -40,8 +43,11 @@ def is_number(text: str) -> bool:
 
 def stoi(text: str) -> int | None:
     """`text` as torch reads a number: None where it raises an error."""
-    match = re.match(r"\s*([+-]?[0-9]+)", text)
-    return int(match.group(1)) if match else None
+    match = re.match(r"\s*([+-]?)0*([0-9]+)", text)
+    if match is None or len(match.group(2)) > _MOST_DIGITS:
+        return None
+    value = int("".join(match.groups()))
+    return value if -(2**31) <= value < 2**31 else None
 
 
 def truth(text: str) -> bool | None:

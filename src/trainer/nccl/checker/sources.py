@@ -60,7 +60,8 @@ def read(path: str) -> dict[str, Value]:
     """
     try:
         content = Path(path).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError):
+        # A path with a zero byte in it is a ValueError.
         return {}
     except OSError as error:
         return {path: Value("", path, problem=f"cannot be read ({error.strerror}), so NCCL skips it")}

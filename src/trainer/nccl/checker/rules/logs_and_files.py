@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +58,7 @@ def _log_without_level(at: Situation) -> Iterator[Hit]:
         yield hit("NCCL_DEBUG_FILE", level="WARN")
     if path.startswith("~"):
         yield hit("NCCL_DEBUG_FILE", wrong="begins with ~, which nobody expands", instead="write the whole path")
-    elif at.context.local and not Path(path).parent.is_dir():
+    elif at.context.local and not os.path.isdir(Path(path).parent):
         yield hit(
             "NCCL_DEBUG_FILE",
             wrong="lies in a folder that does not exist",
@@ -91,7 +92,7 @@ def _no_file(at: Situation) -> Iterator[Hit]:
             continue
         if path.startswith("~"):
             yield hit(name, wrong="begins with ~, which NCCL does not expand", instead="write the whole path")
-        elif at.context.local and not Path(path).is_file():
+        elif at.context.local and not os.path.isfile(path):
             yield hit(name, otherwise=otherwise)
         elif at.context.local and at.context.gpus is not None and name != "NCCL_CONF_FILE":
             described = _gpus_in(Path(path))

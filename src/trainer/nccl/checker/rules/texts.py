@@ -15,6 +15,7 @@ from trainer.nccl.checker.table import Variable, variables
 _SUFFIX = {"k": 2**10, "m": 2**20, "g": 2**30}
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:%.\w]+\]|[\w.-]+):\d+")
 _ONLY_ONE = ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE")
+_LONGEST_NUMBER = 20
 _READERS = {"nccl": "NCCL", "torch": "torch", "gloo": "Gloo", "other": "its reader"}
 
 
@@ -34,7 +35,7 @@ def _no_number(at: Situation) -> Iterator[Hit]:
         if row.reader == "torch":
             if reading.stoi(text) is None:
                 yield hit(row.name, wrong="is no number, at which torch raises an error", instead=instead)
-            elif not re.fullmatch(r"\s*[+-]?\d+\s*", text):
+            elif not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
                 yield hit(row.name, instead=instead, reader="torch", number=reading.stoi(text))
         elif not reading.is_number(text):
             number = reading.number(text)
@@ -47,6 +48,8 @@ def _no_number(at: Situation) -> Iterator[Hit]:
 def _meant_number(text: str) -> str | None:
     """The number that somebody who wrote `text` is likely to have meant."""
     bare = text.strip().strip("'\"").strip().lower()
+    if len(bare) > _LONGEST_NUMBER:
+        return None
     sized = re.fullmatch(r"(\d+)\s*([kmg])(i?b)?", bare)
     if sized:
         return str(int(sized.group(1)) * _SUFFIX[sized.group(2)])
@@ -68,7 +71,7 @@ def _not_allowed(at: Situation) -> Iterator[Hit]:
             instead = "write 1" if row.name in _ONLY_ONE else None
             severity: Severity = "warning" if row.kind == "switch" and row.name not in _ONLY_ONE else "error"
             default = f"; the default is {row.default}" if row.default else ""
-            yield Hit(row.name, {"default": default}, severity, wrong, instead)
+            yield hit(row.name, severity, instead=instead, judged=wrong, default=default)
 
 
 def _judge(row: Variable, text: str) -> str | None:
@@ -140,7 +143,7 @@ RULES = (
         "error",
         ("NCCL_*", "TORCH_*", "GLOO_*"),
         _not_allowed,
-        wrong="",
+        wrong="{judged}",
         instead="correct or remove it{default}",
         reason="What is not understood is passed over in silence, or fails in the middle of the start.",
     ),

@@ -1,0 +1,169 @@
+"""The command, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainer.nccl.checker import sources
+from trainer.nccl.checker.command_line import main
+from trainer.nccl.checker.table import concerns
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def _bare(monkeypatch, tmp_path):
+    """Neither the machine's variables nor its files."""
+    for name in filter(concerns, list(os.environ)):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(sources, "ADMINISTRATOR", str(tmp_path / "none.conf"))
+    monkeypatch.setattr(sources, "_of_user", str)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "some.env"
+
+
+def test_an_environment_without_variables_is_right(capsys):
+    assert main(["check"]) == 0
+    assert capsys.readouterr().out == "0 variables, 0 errors, 0 warnings\n"
+
+
+def test_the_environment_is_checked(monkeypatch, capsys):
+    monkeypatch.setenv("NCCL_IB_RETRY_CNT", "13")
+    assert main(["check"]) == 2
+    assert capsys.readouterr().out == (
+        "error: NCCL_IB_RETRY_CNT=13 (environment): does not fit: the card has three bits for it; remove it; the"
+        " default, 7, is also the most\n"
+        "  What is cut off is lost in silence, and 8 becomes 0. (B9)\n"
+        "1 variable, 1 error, 0 warnings\n"
+    )
+
+
+def test_an_interface_that_this_machine_lacks_is_told(monkeypatch, capsys):
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "=nowhere7")
+    assert main(["check"]) == 2
+    assert "names no interface of this machine" in capsys.readouterr().out
+
+
+def test_a_file_is_checked_in_place_of_the_environment(monkeypatch, file, capsys):
+    monkeypatch.setenv("NCCL_IB_RETRY_CNT", "13")
+    file.write_text("NCCL_IB_GID_INDEX=3\n")
+    assert main(["check", str(file), "--net", "roce"]) == 1
+    assert "B5" in capsys.readouterr().out
+    assert main(["check", str(file), "--net", "roce", "--nccl", "2.20"]) == 0
+    assert main(["check", str(file), "--net", "ib", "--nccl", "2.20"]) == 1
+
+
+def test_what_a_shell_exports_is_read_as_a_shell_does(file, capsys):
+    file.write_text(
+        'export NCCL_DEBUG="WARN"  # enough\nexport NCCL_NET=\'AWS Libfabric\'\nNCCL_SOCKET_IFNAME="eth0"\n'
+    )
+    assert main(["check", str(file)]) == 2
+    out = capsys.readouterr().out
+    assert "3 variables, 1 error, 0 warnings" in out
+    assert 'NCCL_SOCKET_IFNAME="eth0"' in out
+
+
+def test_nodes_and_processes_are_heeded(file, capsys):
+    file.write_text("NCCL_SOCKET_IFNAME=lo\nNCCL_P2P_DISABLE=1\nNCCL_SHM_DISABLE=1\n")
+    main(["check", str(file), "--nodes", "1", "--processes", "1"])
+    assert not {"(I1)", "(T9)"} & set(capsys.readouterr().out.split())
+    main(["check", str(file), "--nodes", "2", "--processes", "8"])
+    assert {"(I1)", "(T9)"} <= set(capsys.readouterr().out.split())
+
+
+def test_findings_are_told_to_programs(file, capsys):
+    file.write_text("NCCL_DEBUG=DEBUG\n")
+    assert main(["check", "--json", str(file)]) == 2
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["rule"], found["severity"], found["variable"], found["value"]) == (
+        "L1",
+        "error",
+        "NCCL_DEBUG",
+        "DEBUG",
+    )
+    assert found["source"] == str(file)
+    assert found["line"].startswith(f"NCCL_DEBUG=DEBUG ({file}): is no level of the log")
+
+
+def test_a_file_that_is_not_there_is_told(capsys):
+    assert main(["check", "/nowhere.env"]) == 2
+    assert capsys.readouterr().err == "nccl: there is no file /nowhere.env; name a file of <NAME>=<value> lines\n"
+
+
+@pytest.mark.parametrize("text", ["2", "2.x", "two", "2.27.3.1", "-2.27"])
+def test_what_is_no_release_is_refused(text, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["check", f"--nccl={text}"])
+    assert caught.value.code == 2
+    assert f"'{text}' is no release of NCCL; write it as 2.27 or 2.27.5" in capsys.readouterr().err
+
+
+def test_a_variable_is_explained(capsys):
+    assert main(["explain", "NCCL_IB_RETRY_CNT"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        "NCCL_IB_RETRY_CNT: how often a lost packet is sent again; three bits",
+        "  read by: NCCL",
+        "  values: a number: 0 to 7",
+        "  default: 7",
+        "  since: NCCL 2.1.15",
+        "  equal: on all ranks",
+    ]
+    assert [line.split()[0] for line in lines[6:]] == ["T1", "T3", "B13", "B8b", "B9"]
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("NCCL_IB_HC", "NCCL_IB_HC: is no variable that anybody reads; did you mean NCCL_IB_HCA?"),
+        (
+            "NCCL_TIMEOUT",
+            "NCCL_TIMEOUT: is read by nobody, no variable sets the timeout of collectives; use launch.timeout_s or"
+            " init_process_group(timeout=…)",
+        ),
+        ("nonsense", "nonsense: is no variable that anybody reads; correct its name"),
+    ],
+)
+def test_a_name_that_nobody_reads_is_not_explained(name, line, capsys):
+    assert main(["explain", name]) == 2
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_a_preset_is_shown_with_its_reasons(capsys):
+    assert main(["show", "ethernet"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("ethernet: ")
+    assert "\n  NCCL_NET=Socket\n    rules out RDMA" in out
+
+
+def test_a_preset_that_sets_nothing_says_so(capsys):
+    assert main(["show", "none"]) == 0
+    assert "sets nothing" in capsys.readouterr().out
+
+
+def test_a_preset_that_there_is_not_is_told(capsys):
+    assert main(["show", "ethernt"]) == 2
+    assert main(["show", "x"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "nccl: there is no preset ethernt; did you mean ethernet?"
+    assert lines[1].startswith("nccl: there is no preset x; choose from: auto, ")
+
+
+def test_the_script_runs_on_a_bare_python():
+    done = subprocess.run(
+        [sys.executable, "-S", ROOT / "scripts" / "nccl", "explain", "NCCL_NET"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("NCCL_NET: the network by name")
