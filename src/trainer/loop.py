@@ -165,10 +165,16 @@ def evaluate(job: Job) -> Metrics:
     sums = torch.zeros(3, dtype=torch.float64, device=job.device)  # loss, hits, targets
     module.eval()
     for inputs, targets in evaluation_batches(
-        job.evaluation, job.run.evaluate.batch, rank, ranks, data.workers, job.device
+        job.evaluation,
+        job.run.evaluate.batch,
+        rank,
+        ranks,
+        data.workers,
+        job.device,
+        even=job.run.parallel.data.shard,
     ):
         predicted = job.executor.predict(inputs)
-        if predicted is None:
+        if predicted is None or not len(targets):
             continue
         output = predicted.float()
         count = targets.numel()
