@@ -29,8 +29,8 @@ from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.activation_checkpointing import checkpoint_activations
 from trainer.parallel.ddp import replicate
-from trainer.parallel.fsdp import fit, shard
 from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
+from trainer.parallel.fsdp import fit, shard
 from trainer.pipeline.build import Pipeline
 from trainer.pipeline.build import build as build_pipeline
 from trainer.resume import to_start_from

@@ -15,7 +15,6 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
-from torch.distributed.tensor import DTensor
 
 from trainer import checkpoint_folder
 from trainer.checkpoint_parts import Cut, Parts, like, own_part
@@ -184,12 +183,6 @@ class Checkpoints:
                     raise ConfigError(
                         f"checkpoint: {type(self.optimizer).__name__} keeps {entry} as a {type(value).__name__}, which"
                         " a checkpoint cannot hold; choose another optimizer or checkpoint.every=null"
-                    )
-                if isinstance(value, DTensor) and value.shape != parameter.shape:
-                    raise ConfigError(
-                        f"checkpoint: {type(self.optimizer).__name__} keeps {entry} in another shape than that of its"
-                        " parameter, which is shared out; choose another optimizer, parallel=ddp or"
-                        " checkpoint.every=null"
                     )
                 state[f"optimizer.{names[id(parameter)]}.{entry}"] = value
         if self.scaler.is_enabled():

@@ -40,11 +40,16 @@ def shard(
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     assert isinstance(model, FSDPModule), "fully_shard changes the class in place"
-    if device.type == "cpu":
+    if measured(device):
         _on_the_host(model, [model, *layers], names, meter)
     # As DDP calls it, so that accumulation need not know of this.
     model.no_sync = functools.partial(_without_reduction, model)  # type: ignore[assignment]
     return model
+
+
+def measured(device: torch.device) -> bool:
+    """Whether the collectives of a model that is shared out are measured on `device`."""
+    return device.type == "cpu"
 
 
 def groups_of(model: nn.Module) -> list[nn.Module]:
@@ -64,9 +69,8 @@ def groups_of(model: nn.Module) -> list[nn.Module]:
     found = []
     for module, whole in visit(model):
         alone = id(module) in called and not list(module.children()) and any(p.dim() > 1 for p in module.parameters())
-        if module is not model and (whole or alone) and any(True for _ in module.parameters()):
-            if not tied_beyond(module):
-                found.append(module)
+        if (whole or alone) and any(True for _ in module.parameters()) and not tied_beyond(module):
+            found.append(module)
     return found
 
 

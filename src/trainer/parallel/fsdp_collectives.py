@@ -1,4 +1,4 @@
-"""What fully_shard sends on a CPU, on the meter: gathered parameters, and gradients that are averaged and shared out."""
+"""What fully_shard sends on a CPU, on the meter: parameters that are gathered, gradients that are shared out."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ class AwaitedAllGather(_Measured, AllGather):
     ) -> dist.Work | None:
         span = self.begin(output_tensor, group)
         work = _all_gather(output_tensor, input_tensor, group=group, async_op=True)
+        assert work is not None, "it was asked not to wait"
         if span is not None:
             work.get_future().add_done_callback(lambda _: setattr(span, "end", self.meter.clock.mark()))
         awaited = _Awaited(work, self)
@@ -88,7 +89,7 @@ class AwaitedReduceScatter(_Measured, ReduceScatter):
         async_op: bool = False,
     ) -> dist.Work | None:
         size = dist.get_world_size(group)
-        assert not async_op and op in (dist.ReduceOp.AVG, dist.ReduceOp.SUM), "all that fully_shard asks for"
+        assert op in (dist.ReduceOp.AVG, dist.ReduceOp.SUM), "all that fully_shard asks for"
         parts = torch.empty_like(input_tensor)
         span = self.begin(input_tensor, group)
         with self.waiting():
