@@ -54,6 +54,7 @@ ZERO_BUBBLE = Feature(
     lambda run: run.parallel.pipeline.size > 1 and run.parallel.pipeline.schedule in ("zero_bubble", "auto"),
 )
 TENSOR = Feature("`parallel=tensor` or `hybrid`", lambda run: run.parallel.tensor.size > 1)
+CUT = Feature("`parallel.pipeline.size` or `tensor.size` above 1", lambda run: run.data_size < run.place.world)
 SHARD = Feature("`parallel=fsdp`", lambda run: run.parallel.data.shard)
 NOT_STRICT = Feature("any `sync` but strict", lambda run: type(run.sync).__name__ != "Strict")
 GUARD = Feature("`sync.guard=true`", lambda run: run.sync.guard)
@@ -190,17 +191,10 @@ TABLE = (
     ),
     Row(
         SHARD,
-        PIPELINE,
+        CUT,
         "parallel.data.shard",
-        "every micro-batch would gather the parameters of a stage again, in each of its two passes",
-        "use parallel.data.shard=false, or parallel.pipeline.size=1",
-    ),
-    Row(
-        SHARD,
-        TENSOR,
-        "parallel.data.shard",
-        "the layers are shared out between tensor ranks already, as plain tensors that fully_shard would cut again",
-        "use parallel.data.shard=false, or parallel.tensor.size=1",
+        "the ranks of a replica share its model out already, by stages or within layers",
+        "use parallel.data.shard=false, or sizes of 1",
     ),
     Row(
         SHARD,

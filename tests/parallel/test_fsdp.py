@@ -264,13 +264,13 @@ def test_optimizers_step_parts_as_they_step_wholes(workers, make_run, options):
         ),
         (
             ("parallel.pipeline.size=2",),
-            "parallel.data.shard: every micro-batch would gather the parameters of a stage again, in each of its two"
-            " passes; use parallel.data.shard=false, or parallel.pipeline.size=1",
+            "parallel.data.shard: the ranks of a replica share its model out already, by stages or within layers; use"
+            " parallel.data.shard=false, or sizes of 1",
         ),
         (
             ("parallel.tensor.size=2",),
-            "parallel.data.shard: the layers are shared out between tensor ranks already, as plain tensors that"
-            " fully_shard would cut again; use parallel.data.shard=false, or parallel.tensor.size=1",
+            "parallel.data.shard: the ranks of a replica share its model out already, by stages or within layers; use"
+            " parallel.data.shard=false, or sizes of 1",
         ),
         (
             ("parallel.data.find_unused_parameters=true",),
