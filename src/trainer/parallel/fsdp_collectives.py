@@ -93,7 +93,8 @@ class AwaitedReduceScatter(_Measured, ReduceScatter):
         parts = torch.empty_like(input_tensor)
         span = self.begin(input_tensor, group)
         with self.waiting():
-            dist.all_to_all_single(parts, input_tensor, group=group)
+            # Not at once, since a profiler would take the time within the call for computing.
+            dist.all_to_all_single(parts, input_tensor, group=group, async_op=True).wait()
         if span is not None:
             span.end = self.meter.clock.mark()
         exact = torch.promote_types(input_tensor.dtype, torch.float32)
