@@ -11,13 +11,17 @@ from torch import nn
 
 from tests.pipeline import scenario
 from tests.pipeline.scenario import SMALL, TOKENS
-from trainer import checkpoint_folder
+from trainer import checkpoint_folder, loop
 from trainer.assemble import assemble
 from trainer.checkpoint_parts import own_part
 from trainer.compatibility import BY_ELEMENT
 from trainer.control import Control
+from trainer.doctor.examine import examine
 from trainer.loop import steps
+from trainer.overlap import evidence
+from trainer.parallel import fsdp
 from trainer.parallel.fsdp import check, groups_of
+from trainer.report import page
 from trainer.spec import ConfigError
 
 GPT = ("model=gpt", "model.width=16", "model.heads=4", "model.depth=2", *TOKENS)
@@ -158,6 +162,23 @@ def test_what_travels_is_measured(workers, make_run):
     # The passes without what they waited for are no part of what hides it.
     parts = sum(metrics[f"speed/{part}_ms"] for part in ("forward", "backward", "optimizer"))
     assert parts + metrics["overlap/exposed_ms"] <= metrics["speed/step_ms"] * 1.001
+
+
+def test_where_it_is_not_measured_nothing_says_that_there_was_none(workers, make_run):
+    run = make_run(*SMALL, *LAYOUTS["fsdp"], *GPT)
+    for metrics in workers(2, _unmeasured, run):
+        assert "speed/step_ms" in metrics
+        assert not [name for name in metrics if name.startswith(("overlap/", "comm/"))]
+    read = evidence.read(run.folder)
+    assert [sorted(set(sums) & set(loop.OF_COMM)) for window in read.windows for sums in window.ranks] == [[]] * 6
+    assert examine(read) == []
+    page.write(read, [])
+
+
+def _unmeasured(mesh, run):
+    """The last metrics of a run on a device like a GPU, whose streams do not tell when they wait."""
+    fsdp.measured = loop.measured = lambda device: False
+    return _measured(scenario.train(mesh, [run], torch.float32)[0])
 
 
 def test_layers_are_gathered_by_themselves_and_what_is_tied_with_the_whole():
