@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer.spec import Component
 
 if TYPE_CHECKING:
     from trainer.overlap.meter import Meter
+
+
+def _own(gradient: Tensor) -> Tensor:
+    """This rank's part of a gradient, where it is shared out over the replicas."""
+    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
 
 
 def take_over(average: Tensor, buffer: Tensor) -> None:
@@ -56,7 +62,7 @@ class Replica:
         if self.max_norm is not None:
             self.scaler.unscale_(self.optimizer)
             trained = [p for p in self.model.parameters() if p.grad is not None]
-            counted = [p.grad for p in trained if p.grad is not None and id(p) not in self.foreign]
+            counted = [_own(p.grad) for p in trained if p.grad is not None and id(p) not in self.foreign]
             norm = nn.utils.get_total_norm(counted)
             if dist.get_world_size(self.parts) > 1:
                 square = norm.square()
