@@ -15,9 +15,12 @@ from trainer.comm.int8 import Int8
 from trainer.comm.noop import NoOp
 from trainer.comm.topk import TopK
 from trainer.compatibility import TABLE, Row
+from trainer.optimizer.adamw import AdamW
+from trainer.optimizer.by_name import ByName
 from trainer.parallel.base import DataAxis, Parallel
 from trainer.parallel.pipeline import PipelineAxis
 from trainer.parallel.tensor import TensorAxis
+from trainer.profile.base import Profile
 from trainer.run import Batch, Clip, Run
 from trainer.spec import ConfigError
 from trainer.sync.delayed import Delayed
@@ -30,11 +33,13 @@ from trainer.sync.strict import Strict
 # What a user may choose, alternatives in one line each.
 CHOICES: dict[str, list[Any]] = {
     "comm": [AllReduce(), NoOp(), FP16(), TopK(), TopK(hierarchical=True), Int8(error_feedback=False)],
-    "sync": [Strict(), Partitioned(), NextForward(), Delayed(), LocalSGD(), DiLoCo()],
+    "sync": [Strict(), Strict(guard=True), Partitioned(), NextForward(), Delayed(), LocalSGD(), DiLoCo()],
     "precision": ["fp32", "bf16", "fp16"],
     "clip": [Clip(), Clip(max_norm=1.0), Clip(max_norm=1.0, mode="previous_norm"), Clip(mode="previous_norm")],
     "batch": [Batch(), Batch(microbatches=4)],
     "compile": [False, True],
+    "optimizer": [AdamW(), ByName(), ByName(class_name="Adafactor")],
+    "profile": [Profile(), Profile(ablation_every=2), Profile(record_replay=True)],
     "parallel": [
         Parallel(),
         Parallel(data=DataAxis(find_unused_parameters=True)),
@@ -43,6 +48,11 @@ CHOICES: dict[str, list[Any]] = {
         Parallel(pipeline=PipelineAxis(size=2), data=DataAxis(find_unused_parameters=True)),
         Parallel(pipeline=PipelineAxis(size=2, schedule="zero_bubble")),
         Parallel(tensor=TensorAxis(size=2)),
+        Parallel(data=DataAxis(shard=True)),
+        Parallel(data=DataAxis(shard=True, find_unused_parameters=True)),
+        Parallel(data=DataAxis(shard=True, bucket_cap_mb=1.0)),
+        Parallel(data=DataAxis(shard=True), pipeline=PipelineAxis(size=2)),
+        Parallel(data=DataAxis(shard=True), tensor=TensorAxis(size=2)),
     ],
 }
 

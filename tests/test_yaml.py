@@ -18,6 +18,9 @@ COMPONENTS = sorted(path for group in [*GROUPS, "logger"] for path in (CONF / gr
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 # Values that only a user can give, and files that only a user has.
 OPEN = {
+    # The default model has no plan by which its layers could be shared out.
+    "parallel/tensor": ["model=vit"],
+    "parallel/hybrid": ["model=vit"],
     "model/custom": ["model.factory=torch.nn:Flatten"],
     "data/custom": ["data.factory=tests.test_yaml:two_data_sets", "batch.size=2"],
     "data/cifar10": None,

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from trainer import checkpoint_folder
 from trainer.checkpoint import Carrier, Checkpoints
+from trainer.checkpoint_parts import cuts_of
 from trainer.comm.base import HookCarrier
 from trainer.control import Control
 from trainer.data.loader import TrainingOrder, training_batches
@@ -29,6 +30,7 @@ from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.activation_checkpointing import checkpoint_activations
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
+from trainer.parallel.fsdp import fit, shard
 from trainer.pipeline.build import Pipeline
 from trainer.pipeline.build import build as build_pipeline
 from trainer.resume import to_start_from
@@ -52,20 +54,26 @@ def assemble(
     model = run.model.build(run.data.sample())
     meter = Meter(clock_for(device))
     shared = _share_out(run, mesh, model, meter)
+    checkpoint_activations(model, run.parallel.activation_checkpointing)
     resume = to_start_from(run)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
     if mesh.sizes["pipeline"] > 1:
         # A cut by measured times is that of the checkpoint, so that each rank goes on with what was its own.
-        same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.split == "auto"
-        pipeline = build_pipeline(run, mesh, model, shared, device, meter, manifest["begins"] if same else ())
+        begins = manifest.get("begins", ())
+        same = manifest.get("sizes") == mesh.sizes and run.parallel.pipeline.takes(begins)
+        pipeline = build_pipeline(run, mesh, model, shared, device, meter, begins if same else ())
         model = pipeline.module
     else:
         model = model.to(device)
-    checkpoint_activations(model, run.parallel.activation_checkpointing)
     if run.compile:
         for part in [model] if pipeline is None else pipeline.modules:
             part.compile()
+    sharded = run.parallel.data.shard and mesh.sizes["data"] > 1
+    if sharded:
+        # Sums over micro-batches would be kept in this dtype as well.
+        reduced = torch.bfloat16 if run.precision == "bf16" and run.batch.microbatches == 1 else None
+        shard(model, mesh.groups["data"], device, reduced, meter)
     # Replicas start equal and then draw different dropout masks, as do the stages of one.
     _seed(run.seed + 1 + mesh.ranks["data"] + mesh.ranks["pipeline"] * mesh.sizes["data"])
 
@@ -74,18 +82,20 @@ def assemble(
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
     scaler, optimizer = scaler_for(run.precision, device, mesh.replica), run.optimizer.build(model)
+    if sharded:
+        fit(optimizer)
     replica = Replica(
         model=model,
         optimizer=optimizer,
         scaler=scaler,
         device=device,
         group=group,
-        parts=mesh.replica,
+        parts=group if sharded else mesh.replica,
         foreign=_foreign(mesh, model, shared),
         state=timed,
         hook=timed_hook,
         divisible=run.comm.divisible,
-        wrap=lambda state, hook: replicate(model, run.parallel.data, group, state, hook),
+        wrap=lambda state, hook: model if sharded else replicate(model, run.parallel.data, group, state, hook),
         max_norm=run.clip.max_norm,
         previous_norm=run.clip.mode == "previous_norm",
         meter=meter,
@@ -112,7 +122,8 @@ def assemble(
         optimizer,
         scaler,
         carriers,
-        shared.cuts,
+        cuts_of(model) if sharded else shared.cuts,
+        "data" if sharded else "tensor",
         begins,
         "differences" if run.sync.apart else "gradients",
     )

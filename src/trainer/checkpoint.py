@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
 from trainer import checkpoint_folder
-from trainer.checkpoint_parts import Cut, Parts, own_part
+from trainer.checkpoint_parts import Cut, Parts, like, own_part
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
 
@@ -55,17 +55,18 @@ class Checkpoints:
         scaler: torch.amp.GradScaler,
         carriers: Mapping[str, Carrier],
         cuts: Mapping[str, Cut] | None = None,
+        axis: str = "tensor",
         begins: Sequence[str] = (),
         travels: Literal["gradients", "differences"] = "gradients",
     ) -> None:
-        """`cuts` are those of the parameters of which tensor ranks have parts.
+        """`cuts` are those of the parameters of which the ranks of `axis` have parts.
 
         `begins` are the layers that begin the second and later stages of a pipeline.
 
         `travels` says of what the hook's pending parts are: of gradients, or of differences of parameters.
         """
         self.carriers, self.begins, self.travels = carriers, tuple(begins), travels
-        self.parts = Parts(cuts or {}, mesh)
+        self.parts = Parts(cuts or {}, mesh, axis)
         self.folder, self.keep, self.mesh = folder, keep, mesh
         self.module, self.optimizer, self.scaler = module, optimizer, scaler
         self._writer = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -118,7 +119,7 @@ class Checkpoints:
         same_world = manifest["sizes"] == self.mesh.sizes and tuple(manifest["begins"]) == self.begins
         names = {f"optimizer.{name}" for name, _ in self.module.named_parameters()}
         wanted = {
-            name: self.parts.wrapped(name, torch.empty_like(value, device="cpu"))
+            name: self.parts.wrapped(name, torch.empty_like(own_part(value), device="cpu"))
             for name, value in _named("model.", self.module.state_dict()).items()
         }
         # With another number of ranks each reads what all of the earlier ones carried, to share it out.
@@ -136,7 +137,8 @@ class Checkpoints:
             process_group=self.mesh.storage,
         )
         wanted = {name: own_part(value) for name, value in wanted.items()}
-        self.module.load_state_dict(_under("model.", wanted))
+        whole = self.module.state_dict()
+        self.module.load_state_dict({name: like(own, whole[name]) for name, own in _under("model.", wanted).items()})
         self._load_optimizer(_under("optimizer.", wanted))
         if self.scaler.is_enabled():
             scaling = self.scaler.state_dict()
@@ -188,7 +190,8 @@ class Checkpoints:
         own = _random_state()
         for kind, carrier in self.carriers.items():
             own |= {f"{kind}.{name}": value for name, value in carrier.carried().items()}
-        return state | {f"rank{self.mesh.rank}.{name}": value for name, value in own.items()}
+        state |= {f"rank{self.mesh.rank}.{name}": value for name, value in own.items()}
+        return {name: own_part(value) for name, value in state.items()}
 
     def _write(self, state: dict[str, Tensor], step: int) -> None:
         final = checkpoint_folder.path_of(self.folder, step)
@@ -216,12 +219,13 @@ class Checkpoints:
         checkpoint_folder.prune(self.folder, self.keep)
 
     def _load_optimizer(self, flat: dict[str, Tensor]) -> None:
-        names = {id(p): name for name, p in self.module.named_parameters()}
+        parameters = dict(self.module.named_parameters())
+        names = {id(p): name for name, p in parameters.items()}
         order = [names[id(p)] for group in self.optimizer.param_groups for p in group["params"]]
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in flat.items():
             parameter, _, entry = name.rpartition(".")
-            state.setdefault(order.index(parameter), {})[entry] = value
+            state.setdefault(order.index(parameter), {})[entry] = like(value, parameters[parameter])
         # torch's own loader knows which entries live on the parameter's device and which stay on the host.
         self.optimizer.load_state_dict({"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]})
 

@@ -1,4 +1,4 @@
-"""Parameters of which tensor ranks have parts, in checkpoints: written part by part, under the name of the whole.
+"""Parameters of which ranks of an axis have parts, in checkpoints: written part by part, under the name of the whole.
 
 A checkpoint then knows nothing of the number of parts, and any other number can read it.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
@@ -28,13 +28,13 @@ class Cut(NamedTuple):
 class Parts:
     """Turns this rank's parts into what torch.distributed.checkpoint reads and writes in parts, and back."""
 
-    def __init__(self, cuts: Mapping[str, Cut], mesh: Mesh) -> None:
-        """`cuts` by the parameters' names; collective over all ranks where there are any."""
+    def __init__(self, cuts: Mapping[str, Cut], mesh: Mesh, axis: str = "tensor") -> None:
+        """`cuts` by the parameters' names, over the ranks of `axis`; collective over all ranks where there are any."""
         self.cuts = dict(cuts)
         if not self.cuts:
             return
         # Of the host, where checkpoints are written from.
-        group = mesh.another("tensor", "parts in checkpoints", torch.device("cpu"), dist.default_pg_timeout)
+        group = mesh.another(axis, "parts in checkpoints", torch.device("cpu"), dist.default_pg_timeout)
         self._mesh = DeviceMesh.from_group(group, "cpu")
 
     def cut_of(self, name: str) -> Cut | None:
@@ -63,6 +63,20 @@ class Parts:
             first = min(cut.size, each * self._mesh.get_local_rank())
             shape[cut.dim] = min(each, cut.size - first)
         return self.wrapped(name, torch.empty(shape, dtype=dtype))
+
+
+def cuts_of(module: nn.Module) -> dict[str, Cut]:
+    """How the parameters of `module` are cut that fully_shard has shared out: all of them, along their first dim."""
+    return {name: Cut(0, p.shape[0]) for name, p in module.named_parameters() if isinstance(p, DTensor)}
+
+
+def like(own: Tensor, value: Tensor) -> Tensor:
+    """`own`, this rank's part, as a part of what `value` is one of; as it is where `value` is no part."""
+    if not isinstance(value, DTensor) or own.dim() == 0:
+        return own
+    shape, stride = value.shape, value.stride()
+    local = own.to(value.device)
+    return DTensor.from_local(local, value.device_mesh, value.placements, run_check=False, shape=shape, stride=stride)
 
 
 def own_part(value: Tensor) -> Tensor:

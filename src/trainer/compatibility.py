@@ -54,6 +54,19 @@ ZERO_BUBBLE = Feature(
     lambda run: run.parallel.pipeline.size > 1 and run.parallel.pipeline.schedule in ("zero_bubble", "auto"),
 )
 TENSOR = Feature("`parallel=tensor` or `hybrid`", lambda run: run.parallel.tensor.size > 1)
+CUT = Feature("`parallel.pipeline.size` or `tensor.size` above 1", lambda run: run.data_size < run.place.world)
+SHARD = Feature("`parallel=fsdp`", lambda run: run.parallel.data.shard)
+NOT_STRICT = Feature("any `sync` but strict", lambda run: type(run.sync).__name__ != "Strict")
+GUARD = Feature("`sync.guard=true`", lambda run: run.sync.guard)
+BUCKET_CAP = Feature("`parallel.data.bucket_cap_mb`", lambda run: run.parallel.data.bucket_cap_mb is not None)
+ABLATION = Feature("`profile.ablation_every`", lambda run: run.profile.ablation_every is not None)
+RECORD_REPLAY = Feature("`profile.record_replay=true`", lambda run: run.profile.record_replay)
+# What torch's optimizers of these names do to an element depends on that element alone, on parts of tensors as well.
+BY_ELEMENT = frozenset(["Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "SGD"])
+NOT_BY_ELEMENT = Feature(
+    "`optimizer=by_name` with Adafactor, Muon or Rprop",
+    lambda run: getattr(run.optimizer, "class_name", "SGD") not in BY_ELEMENT,
+)
 
 TABLE = (
     Row(
@@ -154,6 +167,84 @@ TABLE = (
         "clip.mode",
         "the norm is that of all parts of the layers, which no single rank sees",
         "use clip.mode=global_norm with sync=strict",
+    ),
+    Row(
+        SHARD,
+        HOOK,
+        "comm",
+        "a hook averages whole gradients, and fully_shard leaves each rank its part of them",
+        "use comm=allreduce, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        NOT_STRICT,
+        "sync",
+        "this sync rule moves the gradients itself, and fully_shard has moved them already",
+        "use sync=strict, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        GUARD,
+        "sync.guard",
+        "no rank sees a whole update, and nothing is traded that could be taken back",
+        "use sync.guard=false",
+    ),
+    Row(
+        SHARD,
+        CUT,
+        "parallel.data.shard",
+        "the ranks of a replica share its model out already, by stages or within layers",
+        "use parallel.data.shard=false, or sizes of 1",
+    ),
+    Row(
+        SHARD,
+        UNUSED,
+        "parallel.data.find_unused_parameters",
+        "gathering a layer takes all ranks, so that no batch may pass one by",
+        "use false, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        BUCKET_CAP,
+        "parallel.data.bucket_cap_mb",
+        "gradients travel layer by layer, and not in buckets",
+        "use null",
+    ),
+    Row(
+        SHARD,
+        FP16,
+        "precision",
+        "whether fp16's gradients overflowed is seen by the rank that has the part which did, and all must leave out"
+        " the step",
+        "use precision=bf16, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        NOT_BY_ELEMENT,
+        "optimizer.class_name",
+        "torch's implementation cannot update parts of a parameter",
+        "use another, such as RMSprop, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        COMPILE,
+        "compile",
+        "a compiled model cannot gather its parameters between its layers",
+        "use compile=false, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        ABLATION,
+        "profile.ablation_every",
+        "there is no step without communication, since no rank has all parameters",
+        "use null, or parallel=ddp",
+    ),
+    Row(
+        SHARD,
+        RECORD_REPLAY,
+        "profile.record_replay",
+        "a layer's time would hold the gathering of its parameters, and its gradients would be parts",
+        "use false, or record with parallel=ddp",
     ),
     Row(
         APART,

@@ -99,6 +99,10 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
         from trainer.tensor.share import check as check_tensor
 
         check_tensor(run.model.skeleton(run.data.sample()), run.parallel.tensor.size, run.parallel.tensor.sequence)
+    if run.parallel.data.shard:
+        from trainer.parallel.fsdp import check as check_sharded
+
+        check_sharded(run.model.skeleton(run.data.sample()))
     resume = None
     if run.checkpoint.resume is not None:
         # Reading checkpoints takes half a second to import.

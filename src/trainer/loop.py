@@ -29,11 +29,15 @@ from trainer.overlap.record import Record
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.ddp import share_buffers
 from trainer.parallel.executor import Executor
+from trainer.parallel.fsdp import measured
 from trainer.profile.recording import Recording
 from trainer.run import Run
 from trainer.sync.base import Synchroniser
 
 log = logging.getLogger(__name__)
+
+# What ranks measure of communication.
+OF_COMM = ("comm", "exchange", "exposed", "tail", "peers", "bytes")
 
 
 @dataclass
@@ -165,10 +169,16 @@ def evaluate(job: Job) -> Metrics:
     sums = torch.zeros(3, dtype=torch.float64, device=job.device)  # loss, hits, targets
     module.eval()
     for inputs, targets in evaluation_batches(
-        job.evaluation, job.run.evaluate.batch, rank, ranks, data.workers, job.device
+        job.evaluation,
+        job.run.evaluate.batch,
+        rank,
+        ranks,
+        data.workers,
+        job.device,
+        even=job.run.parallel.data.shard,
     ):
         predicted = job.executor.predict(inputs)
-        if predicted is None:
+        if predicted is None or not len(targets):
             continue
         output = predicted.float()
         count = targets.numel()
@@ -184,8 +194,12 @@ def evaluate(job: Job) -> Metrics:
 
 def _speed(job: Job, step: int, window: list[PastStep]) -> Metrics:
     ranks = gather_ranks(window, job.mesh.control, job.mesh.part)
-    job.record.write(step, window, ranks)
     metrics = summarise(ranks)
+    if job.run.parallel.data.shard and job.run.data_size > 1 and not measured(job.device):
+        # What was not measured is left out: zeros would say that nothing travelled.
+        metrics = {name: value for name, value in metrics.items() if not name.startswith(("overlap/", "comm/"))}
+        ranks = ranks._replace(sums=[{k: v for k, v in sums.items() if k not in OF_COMM} for sums in ranks.sums])
+    job.record.write(step, window, ranks)
     if job.ablation is not None:
         repeated = gather(job.ablation.numbers(), job.mesh.control).tolist()
         metrics |= ablation.compare(ranks.sums, repeated)

@@ -41,7 +41,8 @@ ROWS = {
 
 
 def print_summary(run: Run, done: int, total: int, history: list[Metrics], lines: list[str]) -> None:
-    """Print results as they ended, and times as the median of what was logged, without the first, which warms up.
+    """Print results as they ended, times as the median of what was logged, without the first, which warms up, and bytes
+    as the mean.
 
     `lines` are what else there is to say.
     """
@@ -50,8 +51,14 @@ def print_summary(run: Run, done: int, total: int, history: list[Metrics], lines
         values = [metrics[key] for metrics in history if key in metrics]
         if not values:
             continue
-        final = key.startswith(("eval/", "train/"))
-        table.add_row(label, form.format(values[-1] if final else statistics.median(values[1:] or values)))
+        if key.startswith(("eval/", "train/")):
+            value = values[-1]
+        elif key.endswith("bytes_sent"):
+            # Some rules send now and then only.
+            value = statistics.mean(values)
+        else:
+            value = statistics.median(values[1:] or values)
+        table.add_row(label, form.format(value))
     console = Console(soft_wrap=True)
     console.print(table)
     print(*lines, f"run folder: {run.folder}", sep="\n", flush=True)

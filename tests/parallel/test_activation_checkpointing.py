@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -78,3 +80,16 @@ def test_evaluation_computes_once():
     with torch.no_grad():
         net(torch.randn(2, 4))
     assert calls == [1]
+
+
+def test_running_statistics_see_each_batch_once():
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    forgetful = copy.deepcopy(plain)
+    checkpoint_activations(forgetful, "full")
+    for net in (plain, forgetful):
+        for number in range(3):
+            net(torch.full((3, 4), 1.0 + number) + torch.eye(3, 4)).sum().backward()
+    for name, buffer in plain.named_buffers():
+        assert torch.equal(dict(forgetful.named_buffers())[name], buffer), name
+    assert forgetful[0][1].momentum == 0.1

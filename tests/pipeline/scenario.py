@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.utils.data import TensorDataset
 
 from trainer.assemble import assemble
@@ -99,7 +100,9 @@ def _train(mesh: Mesh, run: Run) -> Trained:
 
 
 def _whole(value: Tensor, cut: Cut | None, group: dist.ProcessGroup) -> Tensor:
-    """All tensor ranks' parts of a parameter, which may be of several sizes."""
+    """All ranks' parts of a parameter, which may be of several sizes."""
+    if isinstance(value, DTensor):
+        return value.full_tensor()
     if cut is None:
         return value
     parts: list[Any] = [None] * dist.get_world_size(group)

@@ -134,7 +134,7 @@ def test_sequences_are_cut_inside_and_a_users_module_where_it_is_named():
         ),
         (_Skip(), ["secnd"], "the model has no layer 'secnd'; did you mean 'second'?"),
         (_Skip(), ["second", "second"], "a layer is named twice; name each layer that begins a stage once"),
-        (_Nested(), ["trunk.1.0"], "no layer begins with trunk.1.0, since it has no weights"),
+        (_Nested(), ["trunk.1.0"], "no layer begins with trunk.1.0, since it has no weights that are"),
         (
             _Depends("input"),
             "auto",
@@ -143,7 +143,11 @@ def test_sequences_are_cut_inside_and_a_users_module_where_it_is_named():
         (_Depends("mode"), "auto", "_Depends.forward does not do the same in training and in evaluation; move what"),
         (_Unused(), "auto", "spare.weight is not used by the forward pass, so it belongs to no stage; remove it"),
         (_Tied(), "auto", "first.weight is used by several layers (first, second), which may lie on several ranks"),
-        (nn.Sequential(nn.ReLU()), "auto", "the model calls no layer with weights, so there is nothing to cut"),
+        (
+            nn.Sequential(nn.ReLU()),
+            "auto",
+            "the model calls no layer with weights to train, so there is nothing",
+        ),
     ],
 )
 def test_what_cannot_be_cut_is_refused_with_the_reason(model, split, message):
@@ -151,3 +155,10 @@ def test_what_cannot_be_cut_is_refused_with_the_reason(model, split, message):
         Chain(model, split)
     assert str(refused.value).startswith("parallel.pipeline.split: ")
     assert message in str(refused.value)
+
+
+def test_frozen_layers_go_with_the_next_that_learns():
+    net = nn.Sequential(*(nn.Linear(4, 4) for _ in range(5)))
+    for number in (0, 1, 3):
+        net[number].requires_grad_(False)
+    assert [unit.layer for unit in Chain(net, "auto").units] == ["2", "4"]

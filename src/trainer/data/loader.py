@@ -79,19 +79,29 @@ def training_batches(
 
 
 def evaluation_batches(
-    dataset: Dataset, batch: int, rank: int, ranks: int, workers: int, device: torch.device
+    dataset: Dataset, batch: int, rank: int, ranks: int, workers: int, device: torch.device, even: bool = False
 ) -> Iterator[Pair]:
-    """Every sample once over all ranks, in order; ranks may get different numbers of samples, or none."""
-    mine = torch.utils.data.Subset(dataset, range(rank, len(dataset), ranks))  # type: ignore[arg-type]
+    """Every sample once over all ranks, in order; ranks may get different numbers of samples, or none.
+
+    With `even` all get as many batches as the first rank, where forward passes are collective: what is missing is made
+    up by batches of one sample and no targets.
+    """
+    count: int = len(dataset)  # type: ignore[arg-type]
+    mine = range(rank, count, ranks)
+    batches = [list(mine[start : start + batch]) for start in range(0, len(mine), batch)]
+    own, most = len(batches), -(-len(range(0, count, ranks)) // batch)
+    if even:
+        batches += [[0]] * (most - own)
     loader = DataLoader(
-        mine,
-        batch_size=batch,
+        dataset,
+        batch_sampler=batches,
         num_workers=workers,
         **_processes(workers),
         pin_memory=device.type == "cuda",
         generator=torch.Generator().manual_seed(0),
     )
-    return _ahead(iter(loader), device)
+    pairs = ((x, y if number < own else y[:0]) for number, (x, y) in enumerate(loader))
+    return _ahead(pairs, device)
 
 
 def _processes(workers: int) -> dict[str, Any]:

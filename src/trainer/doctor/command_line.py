@@ -14,7 +14,7 @@ from rich.text import Text
 from trainer.doctor.examine import examine
 from trainer.doctor.finding import Finding
 from trainer.doctor.pipelined import pipelined
-from trainer.doctor.situation import ranks, situation
+from trainer.doctor.situation import ranks, shared_out, situation
 from trainer.doctor.typical import settled, typical_ms
 from trainer.doctor.wording import ms, several, share
 from trainer.overlap import evidence
@@ -50,6 +50,8 @@ def lacks(read: Evidence) -> list[str]:
     """What is missing, and what cannot be judged for that."""
     at, unjudged = situation(read), "bucket sizes, hooks and the network are not judged."
     told = list(read.lacks)
+    if shared_out(read) and not typical_ms(read, "comm"):
+        told.append("What a model that is shared out sends on a GPU is not measured: communication is not judged.")
     if at is not None and at.step is None:
         told.append(f"No step was recorded span by span: {unjudged}")
     elif at is not None and at.link is None:

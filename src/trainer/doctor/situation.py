@@ -56,8 +56,18 @@ def ranks(evidence: Evidence) -> int:
     return len(evidence.hosts) or max((len(window.ranks) for window in evidence.windows), default=int(named))
 
 
+def shared_out(evidence: Evidence) -> bool:
+    """Whether parameters are shared out over the replicas, and gathered in every pass."""
+    return evidence.option("parallel.data.shard") is True and replicas(evidence) > 1
+
+
 def situation(evidence: Evidence) -> Situation | None:
-    """None where there is nothing to say about communication: one process, no measurement, or nothing that travels."""
+    """None where there is nothing to say about communication: one process, no measurement, or nothing that travels.
+
+    Of a model that is shared out as well: buckets and hooks, which rules with a situation are about, are DDP's.
+    """
+    if shared_out(evidence):
+        return None
     part, exposed_ms = reducing(evidence)
     step_ms, comm_ms = typical_ms(evidence, "step", worst=True), typical_ms(part, "comm")
     if ranks(evidence) < 2 or not step_ms or not comm_ms or exposed_ms is None or evidence.component("comm") == "noop":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import torch
@@ -23,7 +24,7 @@ def checkpoint_activations(model: nn.Module, which: Literal["none", "full"] | in
         return
     layers = [module for module, whole in visit(model) if whole or _is_leaf(module)]
     for layer in layers[:: 1 if which == "full" else which]:
-        layer.forward = functools.partial(_forget, layer.forward)
+        layer.forward = functools.partial(_forget, layer, layer.forward)
 
 
 def _is_leaf(module: nn.Module) -> bool:
@@ -31,7 +32,28 @@ def _is_leaf(module: nn.Module) -> bool:
     return has_parameters and next(module.children(), None) is None
 
 
-def _forget(forward: Callable, *inputs: Any, **options: Any) -> Any:
+def _forget(layer: nn.Module, forward: Callable, *inputs: Any, **options: Any) -> Any:
     if not torch.is_grad_enabled():
         return forward(*inputs, **options)
-    return checkpoint(forward, *inputs, use_reentrant=False, **options)
+
+    def contexts() -> tuple[contextlib.AbstractContextManager, contextlib.AbstractContextManager]:
+        return contextlib.nullcontext(), _statistics_kept(layer)
+
+    return checkpoint(forward, *inputs, use_reentrant=False, context_fn=contexts, **options)
+
+
+@contextlib.contextmanager
+def _statistics_kept(layer: nn.Module) -> Iterator[None]:
+    """Within it norms do not see again, in their running means and counts, what they have seen already."""
+    norms = [m for m in layer.modules() if isinstance(m, nn.modules.batchnorm._NormBase) and m.track_running_stats]
+    momenta = [norm.momentum for norm in norms]
+    counts = [None if norm.num_batches_tracked is None else norm.num_batches_tracked.clone() for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum, count in zip(norms, momenta, counts, strict=True):
+            norm.momentum = momentum
+            if norm.num_batches_tracked is not None and count is not None:
+                norm.num_batches_tracked.copy_(count)

@@ -25,6 +25,8 @@ class DataAxis(Spec):
     """whether gradients are views of the buckets, which saves a copy and its memory"""
     find_unused_parameters: bool = False
     """whether parameters may stay without a gradient in a step; costs a walk of the graph and a small reduction"""
+    shard: bool = False
+    """whether parameters, gradients and optimizer state are shared out over the replicas, by fully_shard"""
 
 
 class Parallel(Component):

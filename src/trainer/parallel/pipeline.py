@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -22,7 +23,7 @@ class PipelineAxis(Spec):
     """the order of forward and backward passes; auto takes what a simulation with measured times finds fastest"""
     microbatches: Size | Literal["auto"] = "auto"
     """the number of pieces that a rank's share of a batch (with accumulation, of each of its parts) is cut into; auto
-    is the smallest that divides it and is at least twice the number of stages"""
+    is the smallest that divides it and is at least twice the number of ranks"""
     stages: Size | None = None
     """the number of stages on each rank; null is two for interleaved and one for all others"""
     split: Annotated[tuple[str, ...], Field(strict=False)] | Literal["auto"] = "auto"
@@ -37,6 +38,13 @@ class PipelineAxis(Spec):
     @property
     def total_stages(self) -> int:
         return self.size * self.stages_a_rank
+
+    def takes(self, begins: Sequence[str]) -> bool:
+        """Whether stages that begin with these layers, besides the first, are as many as this axis may have."""
+        if self.split != "auto":
+            return False
+        stages, own = len(begins) + 1, self.total_stages
+        return stages in (self.size, (self.stages or 2) * self.size) if self.schedule == "auto" else stages == own
 
     def microbatches_of(self, share: int) -> int:
         """The number of micro-batches that `share` samples are cut into."""

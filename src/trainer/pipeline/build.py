@@ -10,6 +10,7 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -168,15 +169,16 @@ def _decide(
 ) -> Choice:
     """The first rank's decision, on all ranks; collective."""
     axis = run.parallel.pipeline
+    why = "cut as in the checkpoint" if axis.split == "auto" else "cut where split says"
     if chain.begins and axis.schedule != "auto":
-        return Choice(chain.begins, axis.schedule, plan_of(run), f"{axis.schedule}, cut where split says", [])
+        return Choice(chain.begins, axis.schedule, plan_of(run), f"{axis.schedule}, {why}", [])
     links = _probe(mesh, device, onward, back) if axis.schedule == "auto" else []
     decided: list[Any] = [None]
     # Ranks that share layers must run them together.
     if mesh.rank < mesh.sizes["tensor"]:
         costs = _costs(run, chain, shared, device)
         if links:
-            decided = [choose(axis, run.microbatches, costs, links, _memory_bytes(device))]
+            decided = [choose(axis, run.microbatches, costs, links, _memory_bytes(device), chain.begins)]
         else:
             plan = plan_of(run)
             begins = balance(costs, held(plan), _memory_bytes(device))
@@ -243,6 +245,7 @@ def _probe(mesh: Mesh, device: torch.device, onward: Ends, back: Ends) -> list[L
 def _memory_bytes(device: torch.device) -> float:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    # What this machine's ranks share.
-    pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return pages / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    # What this machine's ranks share, with what the system only keeps in case it is read again.
+    lines = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
+    available = 1024 * int(lines[0].split()[1])
+    return available / int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -24,6 +24,8 @@ DTYPES = (
     torch.float16,
     torch.int64,
     torch.int32,
+    torch.int16,
+    torch.int8,
     torch.uint8,
     torch.bool,
 )
@@ -70,6 +72,9 @@ class Sender:
         except RuntimeError as error:
             raise ChannelError(f"rank {self.peer} is gone: {error}") from error
         assert work is not None, "this rank is a member of the group"
+        if self._stream is not None:
+            # Its memory is the sending's until the stream that sees to it is past it.
+            tensor.record_stream(self._stream)
         self._under_way.put((work, tensor, span))
 
     def _see_off(self) -> None:
@@ -88,6 +93,8 @@ class Sender:
             if span is not None:
                 span.end = mark
             self._under_way.task_done()
+            # Or the tensor would live until the next message.
+            del message, work, span, _
 
 
 class Receiver:

@@ -7,7 +7,7 @@ import logging
 from torch import nn
 
 from trainer.parallel.pipeline import OF_SEVERAL_STAGES
-from trainer.pipeline.actions import Plan, in_flight
+from trainer.pipeline.actions import Plan, in_flight, stages_of
 from trainer.pipeline.cut import Chain
 from trainer.pipeline.grid import grid
 from trainer.pipeline.schedules import SCHEDULES
@@ -33,7 +33,8 @@ def check(run: Run) -> None:
         )
     _check_microbatches(run)
     chain = Chain(run.model.skeleton(run.data.sample()), axis.split)
-    if axis.split != "auto" and len(axis.split) != axis.total_stages - 1:
+    auto_fits = axis.schedule == "auto" and len(axis.split) + 1 == (axis.stages or 2) * axis.size
+    if axis.split != "auto" and len(axis.split) != axis.total_stages - 1 and not auto_fits:
         raise ConfigError(
             f"parallel.pipeline.split: {len(axis.split)} layers are named, but {axis.total_stages} stages begin with"
             f" {axis.total_stages - 1} besides the first; name as many, or use parallel.pipeline.split=auto"
@@ -64,18 +65,19 @@ def check(run: Run) -> None:
 def plan_of(run: Run) -> Plan:
     """The plan of a run whose schedule is given; of schedule=auto that of 1F1B, which a worker may replace."""
     axis = run.parallel.pipeline
-    name = "1f1b" if axis.schedule == "auto" else axis.schedule
-    return SCHEDULES[name](axis.size, axis.stages_a_rank, run.microbatches)
+    if axis.schedule == "auto":
+        return SCHEDULES["1f1b"](axis.size, 1, run.microbatches)
+    return SCHEDULES[axis.schedule](axis.size, axis.stages_a_rank, run.microbatches)
 
 
 def picture(run: Run) -> list[str]:
     """What the run's schedule will look like, in lines, if all stages take the same time and hops none."""
     axis, plan = run.parallel.pipeline, plan_of(run)
-    forecast = simulate(plan, alike(axis.total_stages))
+    forecast = simulate(plan, alike(stages_of(plan)))
     kind = "1f1b, which schedule=auto may replace" if axis.schedule == "auto" else axis.schedule
     held = ", ".join(str(in_flight(actions)) for actions in plan)
     return [
-        f"pipeline: {kind}, {axis.total_stages} stages on {axis.size} ranks, {run.microbatches} micro-batches",
+        f"pipeline: {kind}, {stages_of(plan)} stages on {axis.size} ranks, {run.microbatches} micro-batches",
         *grid(plan).splitlines(),
         f"bubble: {100 * forecast.bubble:.1f} % of a step, if stages take the same time, backward passes twice that of"
         " forward passes, and hops none",
@@ -100,7 +102,7 @@ def _check_microbatches(run: Run) -> None:
         )
     if run.microbatches < axis.size:
         plan = plan_of(run)
-        bubble = simulate(plan, alike(axis.total_stages)).bubble
+        bubble = simulate(plan, alike(stages_of(plan))).bubble
         log.warning(
             "parallel.pipeline.microbatches: %d for %d ranks leave them idle for %.0f %% of a step; with %d it would be"
             " %.0f %%",

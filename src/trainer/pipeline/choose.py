@@ -42,24 +42,31 @@ class Choice(NamedTuple):
 
 
 def choose(
-    axis: PipelineAxis, microbatches: int, costs: Sequence[Cost], links: Sequence[Link], memory_bytes: float
+    axis: PipelineAxis,
+    microbatches: int,
+    costs: Sequence[Cost],
+    links: Sequence[Link],
+    memory_bytes: float,
+    cut: Sequence[int] = (),
 ) -> Choice:
     """The schedule that a simulation with these costs finds fastest of those that fit into `memory_bytes` a rank.
 
-    `links` are those from each rank to the next; from the last to the first it is taken to be the slowest of them.
-    Schedules that hold few activations come first, and a later one must be faster by WORTH. Where none fits, that with
-    the fewest activations.
+    `cut`, where stages are given, leaves only schedules for as many. `links` are those from each rank to the next; from
+    the last to the first it is taken to be the slowest of them. Schedules that hold few activations come first, and a
+    later one must be faster by WORTH. Where none fits, that with the fewest activations.
     """
     candidates = [("1f1b", 1), ("zero_bubble", 1), ("eager_1f1b", 1), ("gpipe", 1)]
     several = axis.stages or 2
     if several > 1 and len(costs) >= several * axis.size and microbatches % axis.size == 0:
         candidates.append(("interleaved", several))
+    if cut:
+        candidates = [(name, stages) for name, stages in candidates if axis.size * stages == len(cut) + 1]
     tried: list[tuple[str, float]] = []
     best: tuple[float, Choice] | None = None
     too_large = []
     for name, stages in candidates:
         plan = SCHEDULES[name](axis.size, stages, microbatches)
-        begins = balance(costs, held(plan), memory_bytes)
+        begins = list(cut) or balance(costs, held(plan), memory_bytes)
         if best is not None and max(rank_bytes(costs, begins, plan)) > memory_bytes:
             too_large.append(name)
             continue
@@ -67,7 +74,7 @@ def choose(
         tried.append((name, seconds))
         if best is None or seconds < best[0] * (1 - WORTH):
             best = seconds, Choice(begins, name, plan, "", rank_bytes(costs, begins, plan))
-    assert best is not None, "the first candidate is always tried"
+    assert best is not None, "the launcher refuses a cut that fits no schedule"
     seconds, choice = best
     stage = costs_of(costs, choice.begins, links)
     slowest = max(f + i + w for f, i, w in zip(stage.forward, stage.backward_input, stage.backward_weight, strict=True))
@@ -75,8 +82,8 @@ def choose(
     least = bound(costs_of(costs, balance(costs, [0.0] * axis.size), links), microbatches)
     reason = (
         f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation"
-        f" ({', '.join([*others, f'bound {least * 1000:.0f}'])}); the slowest stage takes {slowest * 1000:.1f} ms a"
-        f" micro-batch, the slowest hop {max(stage.hop) * 1000:.1f} ms"
+        f" ({', '.join([*others, f'bound of whole backward passes {least * 1000:.0f}'])}); the slowest stage takes"
+        f" {slowest * 1000:.1f} ms a micro-batch, the slowest hop {max(stage.hop) * 1000:.1f} ms"
     )
     if too_large:
         reason += f"; the activations of {', '.join(too_large)} do not fit"

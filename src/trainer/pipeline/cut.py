@@ -59,8 +59,8 @@ class Chain:
         missing = [name for name in names if name not in begins]
         if missing:
             raise ConfigError(
-                f"{WHERE}: no layer begins with {missing[0]}, since it has no weights of its own or is not reached by"
-                f" the forward pass{did_you_mean(missing[0], begins)}"
+                f"{WHERE}: no layer begins with {missing[0]}, since it has no weights that are trained or is not"
+                f" reached by the forward pass{did_you_mean(missing[0], begins)}"
             )
         self.begins = [begins[name] for name in names]
 
@@ -95,9 +95,12 @@ class Chain:
 
     def _units(self) -> Iterator[Unit]:
         body = [node for node in self.graph.nodes if node.op not in ("placeholder", "output")]
-        weighty = [n for n in body if n.op == "call_module" and any(True for _ in self._module(n).parameters())]
+        # A stage with nothing to learn would have no optimizer: frozen layers go with the next that learns.
+        weighty = [
+            n for n in body if n.op == "call_module" and any(p.requires_grad for p in self._module(n).parameters())
+        ]
         if not weighty:
-            raise ConfigError(f"{WHERE}: the model calls no layer with weights, so there is nothing to cut")
+            raise ConfigError(f"{WHERE}: the model calls no layer with weights to train, so there is nothing to cut")
         place = {node: number for number, node in enumerate(self.graph.nodes)}
         for number, node in enumerate(weighty):
             begin = place[node] if number else 0

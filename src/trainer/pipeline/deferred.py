@@ -56,7 +56,9 @@ class WeightGradients:
 def _splits(layer: nn.Linear | nn.Conv2d) -> bool:
     if isinstance(layer, nn.Conv2d) and (layer.padding_mode != "zeros" or isinstance(layer.padding, str)):
         return False  # such a padding is a step of its own before the product
-    return type(layer) in (nn.Linear, nn.Conv2d) and layer.weight.requires_grad
+    # A weight that is computed anew in each forward pass, as weight_norm's is, belongs to autograd.
+    own = isinstance(layer.weight, nn.Parameter) and isinstance(layer.bias, nn.Parameter | None)
+    return type(layer) in (nn.Linear, nn.Conv2d) and own and layer.weight.requires_grad
 
 
 def _forward(layer: nn.Linear | nn.Conv2d, x: Tensor) -> Tensor:
@@ -65,7 +67,11 @@ def _forward(layer: nn.Linear | nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def _parameters(layer: Any) -> Sequence[nn.Parameter]:
-    return (layer.weight,) if layer.bias is None else (layer.weight, layer.bias)
+    return (layer.weight, layer.bias) if _trains_bias(layer) else (layer.weight,)
+
+
+def _trains_bias(layer: Any) -> bool:
+    return layer.bias is not None and layer.bias.requires_grad
 
 
 class _Linear(torch.autograd.Function):
@@ -82,7 +88,7 @@ class _Linear(torch.autograd.Function):
         def compute() -> tuple[Tensor, ...]:
             rows = gradient.flatten(0, -2)
             weight = rows.t() @ x.to(gradient.dtype).flatten(0, -2)
-            return (weight,) if layer.bias is None else (weight, rows.sum(0))
+            return (weight, rows.sum(0)) if _trains_bias(layer) else (weight,)
 
         ctx.push(_parameters(layer), compute)
         # Under autocast products are in another dtype than the weights.
@@ -116,8 +122,8 @@ class _Conv2d(torch.autograd.Function):
         )
 
         def compute() -> tuple[Tensor, ...]:
-            _, own, bias = backward([False, True, layer.bias is not None])
-            return (own,) if layer.bias is None else (own, bias)
+            _, own, bias = backward([False, True, _trains_bias(layer)])
+            return (own, bias) if _trains_bias(layer) else (own,)
 
         ctx.push(_parameters(layer), compute)
         own = backward([True, False, False])[0] if ctx.needs_input_grad[0] else None

@@ -16,6 +16,9 @@ from trainer.pipeline.actions import Action, Plan, arrivals, stages_of
 from trainer.pipeline.channel import ChannelError, Receiver, Sender
 from trainer.pipeline.stage import Stage
 
+# The kind of message that targets are; all others are named by the stage that they go to.
+TARGETS = -1
+
 
 class PipelineError(RuntimeError):
     """A neighbour failed; the message names the stage, the micro-batch and the rank that was waited for."""
@@ -71,7 +74,7 @@ class PipelineExecutor:
         # The last passes of each stage, by which its gradients are complete.
         self._last = set({a.stage: a for a in self.actions if a.kind in ("B", "I")}.values())
         self._last |= set({a.stage: a for a in self.actions if a.kind == "W"}.values())
-        self._described: set[int] = set()
+        self._looks: dict[int, tuple[torch.Size, torch.dtype]] = {}
         self._one = torch.ones((), device=device)
         self._autocast = functools.partial(
             torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
@@ -82,6 +85,8 @@ class PipelineExecutor:
 
         Gradients are left in the parameters, averaged over the replicas unless `reduce` is false.
         """
+        # A loss scale that was never used cannot be unscaled; only the last stage uses it for its gradients.
+        one = self.scaler.scale(self._one)
         targets = self._handed_on(targets)
         losses = []
         entering, wanted = inputs.chunk(self.microbatches), targets.chunk(self.microbatches)
@@ -110,7 +115,7 @@ class PipelineExecutor:
                     stage.weights(microbatch, last=reduce and action in self._last)
             else:
                 at_end = action.stage == self.last_stage
-                gradient = self.scaler.scale(self._one) if at_end else self._take(self.back, action)
+                gradient = one if at_end else self._take(self.back, action)
                 send = functools.partial(self._send, self.back, action=action, to=action.stage - 1)
                 with self.meter.span("backward", name), self._room(action):
                     quiet = completing and action not in self._last
@@ -140,11 +145,25 @@ class PipelineExecutor:
     def _handed_on(self, targets: Tensor) -> Tensor:
         """The targets, on the ranks with the first and the last stage: only the first reads the data."""
         if self.targets.sender is not None:
-            self.targets.sender.send(targets, "targets", described=True)
+            self.targets.sender.send(targets, "targets", self._is_new(TARGETS, targets))
         if self.targets.receiver is not None:
+            self.targets.receiver.expect([(TARGETS, TARGETS)])
+            take = functools.partial(self.targets.receiver.take, TARGETS)
             with self.meter.span("await_activations", "targets"):
-                return self._guarded(self.targets.receiver.take_described, "the last stage waits for targets")
+                return self._guarded(take, "the last stage waits for targets")
         return targets
+
+    def _is_new(self, kind: int, tensor: Tensor) -> bool:
+        """Whether the receiver must be told what the tensor looks like. Raises PipelineError where that has changed."""
+        looks = tensor.shape, tensor.dtype
+        known = self._looks.setdefault(kind, looks)
+        if known != looks:
+            raise PipelineError(
+                f"pipeline: what goes to {'the last stage' if kind == TARGETS else f'stage {kind}'} was"
+                f" {tuple(known[0])} {known[1]} and is {tuple(looks[0])} {looks[1]} now; a pipeline needs micro-batches"
+                " of one shape: pad them, or use parallel=ddp"
+            )
+        return known is looks
 
     @contextlib.contextmanager
     def _room(self, action: Action) -> Iterator[None]:
@@ -181,9 +200,7 @@ class PipelineExecutor:
         what = "activations" if ends is self.onward else "gradients"
         name = f"{what} of micro-batch {action.microbatch} to stage {to}"
         # Gradients look like the activations that they are of.
-        described = ends is self.onward and to not in self._described
-        if described:
-            self._described.add(to)
+        described = ends is self.onward and self._is_new(to, tensor)
         send = functools.partial(ends.sender.send, tensor, name, described)
         self._guarded(send, f"stage {action.stage} sends {name}")
 

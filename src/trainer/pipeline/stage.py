@@ -32,7 +32,7 @@ class Stage:
 
     def forward(self, microbatch: int, entered: Tensor, finish: Callable[[Tensor], Tensor]) -> Tensor:
         """`finish` of the stage's output, without a graph."""
-        if not self.first:
+        if not self.first and entered.is_floating_point():
             entered.requires_grad_()
         result = finish(self.module(entered))
         self._open[microbatch] = _Open(entered, result)
@@ -46,14 +46,24 @@ class Stage:
         gradients, so that whoever waits there for each parameter's last one, as DDP does, does not notice it.
         """
         entered, result = self._open.pop(microbatch)
+        sent = self.first
+
+        def send_once(own: Tensor) -> None:
+            nonlocal sent
+            sent = True
+            send(own)
+
         if result.requires_grad:
             if quiet:
-                self._add(entered, result, gradient, send)
+                self._add(entered, result, gradient, send_once)
             else:
-                if not self.first:
+                if entered.requires_grad:
                     # Not after the pass, whose end may be to wait until the replicas have averaged their gradients.
-                    entered.register_post_accumulate_grad_hook(lambda tensor: send(_taken(tensor)))
+                    entered.register_post_accumulate_grad_hook(lambda tensor: send_once(_taken(tensor)))
                 torch.autograd.backward(result, gradient)
+        if not sent:
+            # Nothing here depends on what entered, and the stage before waits for a gradient all the same.
+            send(torch.zeros_like(entered))
         if self._weights is not None:
             self._deferred[microbatch] = self._weights.take()
 
@@ -77,11 +87,12 @@ class Stage:
                 torch.autograd.backward([p.view_as(p) for p in complete], list(complete.values()))
 
     def _add(self, entered: Tensor, result: Tensor, gradient: Tensor, send: Callable[[Tensor], None]) -> None:
-        sources = self._parameters if self.first else [entered, *self._parameters]
+        wanted = entered.requires_grad and not self.first
+        sources = [entered, *self._parameters] if wanted else self._parameters
         gradients = list(torch.autograd.grad(result, sources, gradient, allow_unused=True))
-        if not self.first:
-            own = gradients.pop(0)
-            send(torch.zeros_like(entered) if own is None else own)
+        own = gradients.pop(0) if wanted else None
+        if own is not None:
+            send(own)
         for parameter, own in zip(self._parameters, gradients, strict=True):
             if own is not None:
                 # It may share its memory with what is being sent.

@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer.spec import Component
 
 if TYPE_CHECKING:
     from trainer.overlap.meter import Meter
+
+
+def _own(gradient: Tensor) -> Tensor:
+    """This rank's part of a gradient, where it is shared out over the replicas."""
+    return gradient.to_local() if isinstance(gradient, DTensor) else gradient
 
 
 def take_over(average: Tensor, buffer: Tensor) -> None:
@@ -56,7 +62,7 @@ class Replica:
         if self.max_norm is not None:
             self.scaler.unscale_(self.optimizer)
             trained = [p for p in self.model.parameters() if p.grad is not None]
-            counted = [p.grad for p in trained if p.grad is not None and id(p) not in self.foreign]
+            counted = [_own(p.grad) for p in trained if p.grad is not None and id(p) not in self.foreign]
             norm = nn.utils.get_total_norm(counted)
             if dist.get_world_size(self.parts) > 1:
                 square = norm.square()
@@ -92,6 +98,8 @@ class Synchroniser:
         For executors whose micro-batches overlap: all their passes before leave the replica's own gradients.
         """
         if isinstance(self.module, DistributedDataParallel) and self.module.require_backward_grad_sync:
+            # As in DDP's own forward pass: after its first step it cuts its buckets in the order of the gradients.
+            self.module.reducer._rebuild_buckets()
             self.module.reducer.prepare_for_backward([])
 
     def step(self) -> None:
