@@ -69,7 +69,10 @@ def tables_of(name: str, options: argparse.Namespace) -> Iterator[Table]:
     if hasattr(module, "measure"):
         yield from module.measure(options.quick)
         return
-    for case in chosen(module.CASES, options):
+    cases = chosen(module.CASES, options)
+    if not cases:
+        print(f"{name}: nothing in it is quick; leave out --quick", file=sys.stderr)
+    for case in cases:
         yield case_table(case, measure(case))
 
 

@@ -27,6 +27,7 @@ CASES = (
         ),
         "torch DTensor",
         (*VIT, *TENSOR),
+        quick=False,
     ),
     Case(
         "The same over a slow link",
