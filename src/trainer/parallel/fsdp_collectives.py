@@ -94,7 +94,9 @@ class AwaitedReduceScatter(_Measured, ReduceScatter):
         span = self.begin(input_tensor, group)
         with self.waiting():
             # Not at once, since a profiler would take the time within the call for computing.
-            dist.all_to_all_single(parts, input_tensor, group=group, async_op=True).wait()
+            work = dist.all_to_all_single(parts, input_tensor, group=group, async_op=True)
+            assert work is not None, "it was asked not to wait"
+            work.wait()
         if span is not None:
             span.end = self.meter.clock.mark()
         exact = torch.promote_types(input_tensor.dtype, torch.float32)
