@@ -95,7 +95,7 @@ class AwaitedReduceScatter(_Measured, ReduceScatter):
         with self.waiting():
             # Not at once, since a profiler would take the time within the call for computing.
             work = dist.all_to_all_single(parts, input_tensor, group=group, async_op=True)
-            assert work is not None, "this rank is a member of the group"
+            assert work is not None, "it was asked not to wait"
             work.wait()
         if span is not None:
             span.end = self.meter.clock.mark()

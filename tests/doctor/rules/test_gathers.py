@@ -14,8 +14,8 @@ def test_what_is_exposed_is_told_and_nothing_that_is_refused_is_advised():
     evidence = run(windows(sums(exposed=20), sums(exposed=20)), config=SHARED)
     finding = Finding(
         "20 % of the step waits for parameters or gradients that are shared out",
-        "20 ms of 60 ms of communication are exposed, in a step of 100 ms. With parallel=ddp a third less travels, and"
-        " none of it in the forward pass; each rank then holds the whole model and its optimizer's state.",
+        "20.0 ms of 60.0 ms of communication are exposed, in a step of 100 ms. With parallel=ddp a third less travels,"
+        " and none of it in the forward pass; each rank then holds the whole model and its optimizer's state.",
         "parallel=ddp",
         None,
     )
