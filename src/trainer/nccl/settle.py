@@ -68,7 +68,6 @@ def judged(nccl: Nccl, here: Machine) -> Context:
             "gpu": True,
             "local": True,
             "nvlink": here.nvlink,
-            "gpus": here.processes,
             "verbs": here.verbs,
             "interfaces": here.interfaces,
             "devices": tuple(_device(adapter) for adapter in here.adapters if adapter.layer in LINKS),
