@@ -70,10 +70,12 @@ def test_what_a_couriers_thread_computes_hides_nothing_but_autograds_threads_do(
 
 def test_messages_between_stages_are_neither_communication_of_gradients_nor_computing():
     kernel = event("kernel", "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 3, 6)
-    everyone = kernel | {"args": {"Collective name": "all_to_all"}}
-    assert on_gpu([kernel | {"args": {"Collective name": "recv"}}, everyone], ANCHOR) == ([(3, 6)], [], [])
-    gloo = [event("user_annotation", f"gloo:{name}", 3, 6, tid=20) for name in ("send", "recv", "all_to_all")]
-    assert on_cpu(gloo, ANCHOR) == ([(3, 6)], [], [])
+    ours = kernel | {"args": {"Process Group Description": "pipeline onward"}}
+    couriers = kernel | {"args": {"Process Group Description": "courier"}}
+    assert on_gpu([ours, couriers], ANCHOR) == ([(3, 6)], [], [])
+    training = [event("user_annotation", f"gloo:{name}", 3, 6) for name in ("send", "recv")]
+    courier = [event("user_annotation", f"gloo:{name}", 4, 7, tid=20) for name in ("send", "recv")]
+    assert on_cpu([*training, *courier], ANCHOR) == ([(4, 7), (4, 7)], [], [])
 
 
 def test_a_hook_that_waits_for_its_collective_does_not_compute_meanwhile():

@@ -11,6 +11,7 @@ Event = dict[str, Any]
 """an entry of `traceEvents` in Chrome's trace format; times in µs"""
 
 # Autograd's span around the hooks of a gradient, where a communication hook may also wait. Operators within count.
+MESSAGES = ("gloo:send", "gloo:recv")
 HOOKS = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 ENGINE = "autograd::engine::"
 
@@ -51,7 +52,7 @@ def find_anchor(events: Iterable[Event], name: str, moment: float) -> Anchor:
 
 def on_gpu(events: Iterable[Event], anchor: Anchor) -> Work:
     """Kernels of NCCL against all other kernels. Copies and fills are neither, nor is what stages send each other."""
-    spans = [(event, interval) for event, interval in _spans(events, anchor) if not _between_stages(event)]
+    spans = [(event, interval) for event, interval in _spans(events, anchor) if not _of_pipeline(event)]
     kernels = [(event["name"].startswith("nccl"), interval) for event, interval in spans if event["cat"] == "kernel"]
     return Work(
         comm=[interval for is_nccl, interval in kernels if is_nccl],
@@ -74,18 +75,20 @@ def on_cpu(events: Iterable[Event], anchor: Anchor) -> Work:
         if event["cat"] == "cpu_op" and event["tid"] in threads and event["name"] != HOOKS
     )
     return Work(
+        # The training thread sends to other stages; a courier, whose hook may send as well, has a thread of its own.
         comm=[
-            interval for event, interval in spans if event["name"].startswith("gloo:") and not _between_stages(event)
+            interval
+            for event, interval in spans
+            if event["name"].startswith("gloo:") and not (event["name"] in MESSAGES and event["tid"] in threads)
         ],
         compute=union(operators),
         copies=[],
     )
 
 
-def _between_stages(event: Event) -> bool:
-    """Whether it is a message from one rank to another: collectives have other names, also where kernels are shared."""
-    name = event.get("args", {}).get("Collective name") or event["name"].removeprefix("gloo:")
-    return name in ("send", "recv")
+def _of_pipeline(event: Event) -> bool:
+    """Whether it is a message between stages: a kernel of theirs may have any name, but their groups say what for."""
+    return str(event.get("args", {}).get("Process Group Description", "")).startswith("pipeline")
 
 
 def _spans(events: Iterable[Event], anchor: Anchor) -> Iterable[tuple[Event, Interval]]:
