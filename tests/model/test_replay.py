@@ -101,6 +101,6 @@ def test_an_unknown_table_is_answered_with_those_there_are():
     with pytest.raises(ConfigError) as caught:
         Replay(table="resnet5").rows()
     assert str(caught.value) == (
-        "model.table: there is no table 'resnet5'; choose from: bert_base, eight_layers, gpt2_medium, hundred_mb, resnet50, or"
-        " give a path"
+        "model.table: there is no table 'resnet5'; choose from: bert_base, eight_layers, gpt2_medium, hundred_mb,"
+        " resnet50, or give a path"
     )
