@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -54,31 +54,37 @@ class Mesh:
     def another(self, axis: str, purpose: str, device: torch.device, timeout: datetime.timedelta) -> dist.ProcessGroup:
         """One more group along `axis`, of the same ranks as `groups[axis]`, for what may not meet anything there.
 
-        Collective over all ranks. Groups are named by how many there were before, so all ranks make all of them.
+        Collective over all ranks.
         """
-        place = AXES.index(axis)
         layout = torch.arange(self.world).view([self.sizes[name] for name in AXES])
-        found = None
-        for ranks in layout.movedim(place, -1).reshape(-1, self.sizes[axis]).tolist():
-            backend = "nccl" if device.type == "cuda" else "gloo"
-            group = dist.new_group(ranks, backend=backend, timeout=timeout, group_desc=purpose)
-            if self.rank in ranks:
-                found = group
-        assert isinstance(found, dist.ProcessGroup), "every rank is on every axis"
-        return found
+        lines = layout.movedim(AXES.index(axis), -1).reshape(-1, self.sizes[axis])
+        return _one_of(lines.tolist(), purpose, device, timeout)
 
 
-def _replica(sizes: dict[str, int], axes: DeviceMesh, device: torch.device, timeout: datetime.timedelta) -> Any:
+def _replica(
+    sizes: dict[str, int], axes: DeviceMesh, device: torch.device, timeout: datetime.timedelta
+) -> dist.ProcessGroup:
     for axis, other in (("pipeline", "tensor"), ("tensor", "pipeline")):
         if sizes[other] == 1:
             return axes.get_group(axis)
+    replicas = [axes.mesh[:, number].flatten().tolist() for number in range(sizes["data"])]
+    return _one_of(replicas, "replica", device, timeout)
+
+
+def _one_of(
+    members: Sequence[list[int]], purpose: str, device: torch.device, timeout: datetime.timedelta
+) -> dist.ProcessGroup:
+    """Of groups with these members, the one with this rank.
+
+    Groups are named by how many there were before, so all ranks make all of them.
+    """
+    backend = "nccl" if device.type == "cuda" else "gloo"
     found = None
-    for number in range(sizes["data"]):
-        ranks = axes.mesh[:, number].flatten().tolist()
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        group = dist.new_group(ranks, backend=backend, timeout=timeout, group_desc="replica")
+    for ranks in members:
+        group = dist.new_group(ranks, backend=backend, timeout=timeout, group_desc=purpose)
         if dist.get_rank() in ranks:
             found = group
+    assert isinstance(found, dist.ProcessGroup), "every rank is in one"
     return found
 
 

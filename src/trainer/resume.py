@@ -74,7 +74,8 @@ def _optimizer_name(run: Run) -> str:
 
 def to_start_from(run: Run) -> Path | None:
     """This run's newest whole checkpoint after a restart, else the one that was asked for."""
-    newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
-    if meeting.restarts() and newest is not None:
-        return newest
+    if meeting.restarts():
+        newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
+        if newest is not None:
+            return newest
     return None if run.checkpoint.resume is None else Path(run.checkpoint.resume)

@@ -66,9 +66,7 @@ class WholeExecutor:
         self.module, self.loss, self.scale, self.microbatches, self.meter = module, loss, scale, microbatches, meter
         self.has_loss = self.has_data = True
         self.scaler, self._accumulate = scaler, accumulate
-        self._autocast = functools.partial(
-            torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
-        )
+        self._autocast = autocast_for(precision, device)
 
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
         losses = []
@@ -91,6 +89,11 @@ class WholeExecutor:
         inner = self.module.module if isinstance(self.module, DistributedDataParallel) else self.module
         with self._autocast():
             return self._output(inner(inputs))
+
+
+def autocast_for(precision: str, device: torch.device) -> Callable[[], torch.autocast]:
+    """What makes the context in which products are computed in `precision`."""
+    return functools.partial(torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES)
 
 
 def scaler_for(precision: str, device: torch.device, parts: dist.ProcessGroup | None = None) -> torch.amp.GradScaler:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import logging
 import os
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 from trainer.mesh import Mesh
 from trainer.overlap.meter import Meter
 from trainer.overlap.metrics import gather
-from trainer.parallel.executor import DTYPES
+from trainer.parallel.executor import autocast_for
 from trainer.pipeline.actions import Plan, held
 from trainer.pipeline.balance import Cost, balance, measure, now
 from trainer.pipeline.channel import Receiver, Sender
@@ -200,14 +199,11 @@ def _costs(run: Run, chain: Chain, shared: Shared, device: torch.device) -> list
         inputs = torch.randn(size, *sample.shape)
         targets = torch.zeros(size, dtype=torch.int64)
     targets = targets.to(device)
-    autocast = functools.partial(
-        torch.autocast, device.type, dtype=DTYPES.get(run.precision), enabled=run.precision in DTYPES
-    )
 
     def loss(output: Tensor) -> Tensor:
         return shared.loss(output, targets)
 
-    return measure(chain, inputs, loss, device, autocast)
+    return measure(chain, inputs, loss, device, autocast_for(run.precision, device))
 
 
 def _probe(mesh: Mesh, device: torch.device, onward: Ends, back: Ends) -> list[Link]:

@@ -74,13 +74,17 @@ def _trains_bias(layer: Any) -> bool:
     return layer.bias is not None and layer.bias.requires_grad
 
 
-class _Linear(torch.autograd.Function):
+class _Split(torch.autograd.Function):
+    """The layer's own forward pass; each kind of layer has a backward pass that pushes its second part."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Linear, push: Callable) -> Tensor:
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Linear | nn.Conv2d, push: Callable) -> Tensor:
         ctx.save_for_backward(x)
         ctx.layer, ctx.push = layer, push
         return _forward(layer, x)
 
+
+class _Linear(_Split):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (x,), (gradient,), layer = ctx.saved_tensors, gradients, ctx.layer
@@ -96,13 +100,7 @@ class _Linear(torch.autograd.Function):
         return None if own is None else own.to(x.dtype), None, None, None
 
 
-class _Conv2d(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: nn.Conv2d, push: Callable) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.layer, ctx.push = layer, push
-        return _forward(layer, x)
-
+class _Conv2d(_Split):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (x,), (gradient,), layer = ctx.saved_tensors, gradients, ctx.layer

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainer.overlap.meter import Meter
-from trainer.parallel.executor import DTYPES
+from trainer.parallel.executor import autocast_for
 from trainer.pipeline.actions import Action, Plan, arrivals, stages_of
 from trainer.pipeline.channel import ChannelError, Receiver, Sender
 from trainer.pipeline.stage import Stage
@@ -76,9 +76,7 @@ class PipelineExecutor:
         self._last |= set({a.stage: a for a in self.actions if a.kind == "W"}.values())
         self._looks: dict[int, tuple[torch.Size, torch.dtype]] = {}
         self._one = torch.ones((), device=device)
-        self._autocast = functools.partial(
-            torch.autocast, device.type, dtype=DTYPES.get(precision), enabled=precision in DTYPES
-        )
+        self._autocast = autocast_for(precision, device)
 
     def forward_backward(self, inputs: Tensor, targets: Tensor, reduce: bool = True) -> Tensor:
         """The mean (or sum) of the loss over the share, detached, on the device; NaN on ranks without the last stage.
