@@ -7,7 +7,8 @@ import logging
 import os
 import platform
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -21,13 +22,17 @@ from trainer.data.loader import TrainingOrder, training_batches
 from trainer.guard import Guard
 from trainer.loop import Job
 from trainer.mesh import Mesh
+from trainer.nccl import inspection
+from trainer.nccl.probe import Level, Link
 from trainer.overlap.ablation import Ablation
+from trainer.overlap.bucket_size import bucket_size
 from trainer.overlap.clock import clock_for
 from trainer.overlap.meter import Meter
 from trainer.overlap.record import Record
 from trainer.overlap.timed_hook import Timed, timed_hook
 from trainer.overlap.utilisation import Utilisation
 from trainer.parallel.activation_checkpointing import checkpoint_activations
+from trainer.parallel.base import DataAxis
 from trainer.parallel.ddp import replicate
 from trainer.parallel.executor import Executor, WholeExecutor, scaler_for
 from trainer.parallel.fsdp import fit, shard
@@ -44,9 +49,16 @@ log = logging.getLogger(__name__)
 
 
 def assemble(
-    run: Run, mesh: Mesh, device: torch.device, control: Control
+    run: Run,
+    mesh: Mesh,
+    device: torch.device,
+    control: Control,
+    links: Mapping[Level, Link] = MappingProxyType({}),
 ) -> tuple[Job, Iterator[tuple[Tensor, Tensor]]]:
-    """The job of this rank and its batches, at the state of the checkpoint that the run starts from; collective."""
+    """The job of this rank and its batches, at the state of the checkpoint that the run starts from; collective.
+
+    `links` are those of the data axis, which `bucket_cap_mb=auto` needs.
+    """
     # A user's data may be made or split at random: alike on all ranks.
     _seed(run.seed)
     split = run.data.build(run.seed)
@@ -81,6 +93,9 @@ def assemble(
     group, size = mesh.groups["data"], mesh.sizes["data"]
     state, hook = run.comm.build(group, run.timeout)
     timed = Timed(meter, state, hook, lambda nbytes: run.comm.bytes_sent(state, nbytes, size))
+    gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
+    dense_bytes = 2 * (size - 1) / size * gradient_bytes
+    axis = _sized(run.parallel.data, links, gradient_bytes, size)
     scaler, optimizer = scaler_for(run.precision, device, mesh.replica), run.optimizer.build(model)
     if sharded:
         fit(optimizer)
@@ -95,7 +110,7 @@ def assemble(
         state=timed,
         hook=timed_hook,
         divisible=run.comm.divisible,
-        wrap=lambda state, hook: model if sharded else replicate(model, run.parallel.data, group, state, hook),
+        wrap=lambda state, hook: model if sharded else replicate(model, axis, group, state, hook),
         max_norm=run.clip.max_norm,
         previous_norm=run.clip.mode == "previous_norm",
         meter=meter,
@@ -157,7 +172,9 @@ def assemble(
         executor.close()
         run.comm.close(state)
 
-    gradient_bytes = sum(p.numel() * p.itemsize for p in model.parameters() if p.requires_grad)
+    facts = inspection.metrics(links)
+    if isinstance(axis.bucket_cap_mb, float) and axis is not run.parallel.data:
+        facts["link/bucket_cap_mb"] = axis.bucket_cap_mb
     job = Job(
         run=run,
         mesh=mesh,
@@ -172,7 +189,7 @@ def assemble(
         writers=writers,
         numbers=lambda: run.comm.numbers(state),
         close=close,
-        dense_bytes=2 * (size - 1) / size * gradient_bytes,
+        dense_bytes=dense_bytes,
         record=Record(run.folder / "ranks.jsonl", mesh.control, _node(run), first_step, total),
         ablation=ablation,
         guard=guard,
@@ -180,8 +197,19 @@ def assemble(
         recordings=recordings,
         total=total,
         done=first_step,
+        facts=facts,
     )
     return job, batches
+
+
+def _sized(axis: DataAxis, links: Mapping[Level, Link], gradient_bytes: int, ranks: int) -> DataAxis:
+    """`axis` with the bucket size that its slowest link asks for, where it is to be worked out."""
+    if axis.bucket_cap_mb != "auto" or ranks == 1 or not gradient_bytes:
+        return axis
+    link = links.get("between") or links["inside"]
+    best = bucket_size(link.alpha_s, link.bytes_per_s, gradient_bytes, ranks)
+    log.info("parallel.data.bucket_cap_mb=%g: %s", best.mb, best.why)
+    return axis.model_copy(update={"bucket_cap_mb": best.mb})
 
 
 def _share_out(run: Run, mesh: Mesh, model: nn.Module, meter: Meter) -> Shared:

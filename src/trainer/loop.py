@@ -70,6 +70,8 @@ class Job:
     """the number of steps done"""
     close: Callable[[], None]
     """ends what the communication hook has running"""
+    facts: Metrics
+    """what was measured or worked out before the first step"""
     history: list[Metrics] = field(default_factory=list)
     """every set of metrics that was written, for the summary"""
 
@@ -82,6 +84,8 @@ def steps(job: Job, batches: Iterator[tuple[Tensor, Tensor]]) -> Iterator[None]:
     rates = [group["lr"] for group in groups]
     window: list[PastStep] = []
     stop = False
+    if job.facts:
+        _write(job, job.done, job.facts)
 
     while job.done < total and not stop:
         for recording in job.recordings:

@@ -71,12 +71,9 @@ def main(run: Run) -> int:
 
 
 def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_back: ReadBack | None) -> int:
-    links = _links(run, mesh, device, read_back) if run.nccl.read_back else {}
-    job, batches = assemble(run, mesh, device, control)
+    looks = run.nccl.read_back or (run.parallel.data.bucket_cap_mb == "auto" and mesh.sizes["data"] > 1)
+    job, batches = assemble(run, mesh, device, control, _links(run, mesh, device, read_back) if looks else {})
     try:
-        if links:
-            for writer in job.writers:
-                writer.write(job.done, inspection.metrics(links))
         for _ in steps(job, batches):
             pass
         lines = conclude(run.folder, run.log.report, job.writers) if mesh.rank == 0 else []

@@ -42,6 +42,11 @@ def metric(evidence: Evidence, name: str) -> list[float]:
     return [value for _, value in evidence.series(name) if isinstance(value, (int, float)) and math.isfinite(value)]
 
 
+def bucket_cap(evidence: Evidence) -> float | None:
+    """The MiB that closed a bucket, as given or as worked out; None where it was left to DDP."""
+    return evidence.typical("link/bucket_cap_mb") or number(evidence, "parallel.data.bucket_cap_mb")
+
+
 def number(evidence: Evidence, option: str) -> float | None:
     """An option whose value is a number; None for null, for words, and where the run has no such option."""
     value = evidence.option(option)

@@ -28,7 +28,8 @@ def bucket_size(alpha_s: float, bytes_per_s: float, gradient_bytes: float, ranks
         b = sqrt(n alpha beta G)
 
     It grows with alpha and beta: a link that starts slowly or carries fast wants larger buckets. It is kept between 1
-    and 100 MiB, and no bucket is larger than the gradient.
+    and 100 MiB, and no bucket is larger than the gradient. A hook that sends
+    fewer bytes does well with larger ones.
     """
     best = math.sqrt(ranks * alpha_s * bytes_per_s * gradient_bytes) / MIB
     # Three digits are more than alpha is worth.

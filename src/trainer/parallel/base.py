@@ -19,8 +19,9 @@ class DataAxis(Spec):
 
     size: Annotated[int, Field(ge=1)] | Literal[-1] = -1
     """the number of replicas; -1 takes all ranks that remain"""
-    bucket_cap_mb: Annotated[float, Field(gt=0)] | None = None
-    """the MiB of gradient that close a bucket, which then travels; null is DDP's own: 1, and 25 from the second on"""
+    bucket_cap_mb: Annotated[float, Field(gt=0)] | Literal["auto"] | None = None
+    """the MiB of gradient that close a bucket, which then travels; null is DDP's own: 1, and 25 from the second on;
+    auto is worked out from what the link does, measured before the first step"""
     gradient_as_bucket_view: bool = True
     """whether gradients are views of the buckets, which saves a copy and its memory"""
     find_unused_parameters: bool = False

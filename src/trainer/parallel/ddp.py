@@ -20,6 +20,7 @@ def replicate(module: nn.Module, axis: DataAxis, group: dist.ProcessGroup, state
     """
     if dist.get_world_size(group) == 1 or not any(p.requires_grad for p in module.parameters()):
         return module
+    assert axis.bucket_cap_mb != "auto", "worked out by now"
     wrapped = DistributedDataParallel(
         module,
         process_group=group,

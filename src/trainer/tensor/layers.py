@@ -64,7 +64,10 @@ class _Enter(torch.autograd.Function):
 def _late(ctx: Any) -> list[Tensor]:
     """The gradients of the parameters that autograd sees, in their order; all others are pushed to who takes them."""
     found: dict[int, Tensor] = {}
-    for layer, compute in ctx.late:
+    pending = list(ctx.late)
+    # Each holds the activation that came out of this very function, and so a ring that would never be freed.
+    ctx.late.clear()
+    for layer, compute in pending:
         if layer.defer is not None:
             layer.defer(layer.trained(), compute)
             continue

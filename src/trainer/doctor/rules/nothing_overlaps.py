@@ -7,7 +7,7 @@ from trainer.doctor.finding import Finding
 from trainer.doctor.forecast import Size, best_size, limited_by_cap, measured_cost, stretched, tail_ms
 from trainer.doctor.recorded import Step, travel_ms
 from trainer.doctor.situation import NOTICEABLE, Situation, situation
-from trainer.doctor.typical import number
+from trainer.doctor.typical import bucket_cap, number
 from trainer.doctor.wording import ms, several, share, size
 from trainer.overlap.evidence import Evidence
 
@@ -30,7 +30,7 @@ def look(evidence: Evidence) -> Finding | None:
         return Finding("Nothing overlaps", f"{seen} No recorded step tells why.", "log.every=1", None)
     step = at.step
     better = best_size(step, at.link, at.step_ms, at.exposed_ms)
-    cap = number(evidence, "parallel.data.bucket_cap_mb")
+    cap = bucket_cap(evidence)
     worth = better.gain_ms >= NOTICEABLE * at.step_ms and limited_by_cap(step, cap)
     if len(step.buckets) == 1 and worth:
         return _single_bucket(cap, step, better, seen)

@@ -6,7 +6,7 @@ from trainer.doctor.finding import Finding
 from trainer.doctor.forecast import best_size, limited_by_cap
 from trainer.doctor.recorded import travel_ms
 from trainer.doctor.situation import NOTICEABLE, situation
-from trainer.doctor.typical import number
+from trainer.doctor.typical import bucket_cap
 from trainer.doctor.wording import ms, rate, share, size
 from trainer.overlap.evidence import Evidence
 
@@ -15,7 +15,7 @@ def look(evidence: Evidence) -> Finding | None:
     at = situation(evidence)
     if at is None or at.step is None or at.link is None or not at.exposes:
         return None
-    if not limited_by_cap(at.step, number(evidence, "parallel.data.bucket_cap_mb")):
+    if not limited_by_cap(at.step, bucket_cap(evidence)):
         return None
     step, better = at.step, best_size(at.step, at.link, at.step_ms, at.exposed_ms)
     if better.buckets <= len(step.buckets) or better.gain_ms < NOTICEABLE * at.step_ms:
