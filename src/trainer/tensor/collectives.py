@@ -71,11 +71,12 @@ class PartOfTotal:
 
 
 class _Sum(torch.autograd.Function):
-    """Parts of a sum become the sum; its gradient is each part's."""
+    """Parts of a sum become the sum, in place; its gradient is each part's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: Axis) -> Tensor:
-        return Total(x.contiguous().clone(), axis, "sum of outputs").wait()
+        ctx.mark_dirty(x)
+        return Total(x, axis, "sum of outputs").wait()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
@@ -122,8 +123,8 @@ class _Whole(torch.autograd.Function):
 
 
 def summed(x: Tensor, axis: Axis) -> Tensor:
-    """The sum of what all ranks have."""
-    return _Sum.apply(x, axis)
+    """The sum of what all ranks have, in the place of `x`, which nothing else may read."""
+    return _Sum.apply(x.contiguous(), axis)
 
 
 def sum_of_parts(x: Tensor, axis: Axis) -> Tensor:

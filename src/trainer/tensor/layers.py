@@ -137,7 +137,7 @@ class RowLinear(nn.Module):
             output = collectives.sum_of_parts(partial, self.axis)
         else:
             output = collectives.summed(partial, self.axis)
-        return output if self.bias is None else output + self.bias
+        return output if self.bias is None else output.add_(self.bias.to(output.dtype))
 
 
 class VocabularyEmbedding(nn.Module):
