@@ -25,6 +25,7 @@ from trainer.nccl.read_back import ReadBack
 from trainer.run import Run
 from trainer.spec import ConfigError
 from trainer.summary import print_summary
+from trainer.tensor.hosts import warn_of_hosts
 
 log = logging.getLogger(__name__)
 
@@ -71,6 +72,8 @@ def main(run: Run) -> int:
 
 
 def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_back: ReadBack | None) -> int:
+    if mesh.sizes["tensor"] > 1:
+        warn_of_hosts(mesh, device)
     looks = run.nccl.read_back or (run.parallel.data.bucket_cap_mb == "auto" and mesh.sizes["data"] > 1)
     job, batches = assemble(run, mesh, device, control, _links(run, mesh, device, read_back) if looks else {})
     try:

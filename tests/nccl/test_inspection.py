@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import torch
@@ -53,15 +54,18 @@ def test_links_are_written_once_and_known_to_all(workers, make_run):
     assert written["nccl"] == ["Gloo carries the gradients here, so NCCL has chosen nothing"]
 
 
-def test_a_run_writes_its_links_before_the_first_step(tmp_path):
-    code, output = run(tmp_path, *SMALL, "nccl.read_back=true")
+def test_a_run_writes_its_links_before_the_first_step_and_may_size_its_buckets_by_them(tmp_path):
+    code, output = run(tmp_path, *SMALL, "nccl.read_back=true", "parallel.data.bucket_cap_mb=auto")
     assert code == 0, output
     folder = only_run(tmp_path)
     first = json.loads((folder / "metrics.jsonl").read_text().splitlines()[0])
-    links = yaml.safe_load((folder / "link.yaml").read_text())
+    inside = yaml.safe_load((folder / "link.yaml").read_text())["inside"]
+    chosen = re.search(r"parallel\.data\.bucket_cap_mb=(\S+): sqrt\(2 ranks x .* MiB\) = ", output)
+    assert chosen is not None, output
     assert first == {
         "step": 0,
-        "link/inside_alpha_s": links["inside"]["alpha_s"],
-        "link/inside_bytes_per_s": links["inside"]["bytes_per_s"],
+        "link/inside_alpha_s": inside["alpha_s"],
+        "link/inside_bytes_per_s": inside["bytes_per_s"],
+        "link/bucket_cap_mb": float(chosen[1]),
     }
     assert "link inside a host: " in output
