@@ -11,7 +11,7 @@ from trainer.nccl.auto import Auto
 from trainer.nccl.ethernet import Ethernet
 from trainer.nccl.ib import Ib
 from trainer.nccl.machine import Machine
-from trainer.nccl.settle import judged, seen, settle, version
+from trainer.nccl.settle import Use, judged, seen, settle, version
 from trainer.spec import ConfigError
 
 TWO = Machine(nodes=2, gpu=True, interface="ens5", meets_at="n0")
@@ -98,6 +98,17 @@ def test_without_a_gpu_the_settings_are_judged_for_another_machine():
     there = judged(Ib(), Machine(nodes=2, gpu=True, adapters=adapters, interfaces=()))
     assert there.local
     assert [(device.name, device.link) for device in there.devices] == [("mlx5_0", "ethernet")]
+
+
+def test_what_the_run_asks_of_its_groups_is_judged(make_run, caplog):
+    run = make_run("parallel=pipeline", "launch.timeout_s=900")
+    assert Use.of(run) == Use(timeout_s=900.0, sharding=None, messages=True)
+    assert Use.of(make_run("parallel=tensor", "model=vit", "model.patch=4")).sharding == "tensor"
+    assert Use.of(make_run("parallel=fsdp")).sharding == "fsdp"
+    short = {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": "600"}
+    with caplog.at_level(logging.WARNING, "trainer"):
+        settle(Ib(), TWO, short, Use.of(run))
+    assert any("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=600" in message and "900" in message for message in caplog.messages)
 
 
 def test_a_single_node_preset_is_no_network():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from trainer.nccl import machine
 from trainer.nccl.machine import Machine
-from trainer.nccl.settle import settle
+from trainer.nccl.settle import Use, settle
 from trainer.spec import Component, ConfigError
 
 if TYPE_CHECKING:
@@ -64,4 +64,4 @@ class Nccl(Component):
         Raises ConfigError for the first setting that is wrong, and logs what was seen, chosen and kept.
         """
         here = machine.look(run)
-        return self.model_copy(update={"env": settle(self, here)})
+        return self.model_copy(update={"env": settle(self, here, use=Use.of(run))})

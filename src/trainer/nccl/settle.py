@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
@@ -18,13 +18,32 @@ from trainer.spec import ConfigError
 
 if TYPE_CHECKING:
     from trainer.nccl.base import Nccl
+    from trainer.run import Run
 
 log = logging.getLogger(__name__)
 
 LINKS: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
 
 
-def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+class Use(NamedTuple):
+    """What a run asks of its process groups."""
+
+    timeout_s: float | None = None
+    sharding: Literal["fsdp", "tensor"] | None = None
+    messages: bool = False
+    """whether ranks send to each other, as stages of a pipeline do"""
+
+    @classmethod
+    def of(cls, run: Run) -> Use:
+        parallel = run.parallel
+        sharding: Literal["fsdp", "tensor"] | None = "fsdp" if parallel.data.shard else None
+        return cls(run.launch.timeout_s, "tensor" if parallel.tensor.size > 1 else sharding, parallel.pipeline.size > 1)
+
+
+NO_USE = Use()
+
+
+def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.environ, use: Use = NO_USE) -> dict[str, str]:
     """The variables for the workers of the machine `here`: the preset's and `nccl.env`, but none that is set already.
 
     Raises ConfigError for the first thing that the checker finds wrong in them, in the user's environment or in
@@ -36,7 +55,7 @@ def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.enviro
     # A variable of the preset that the user took out of nccl.env stays out.
     preset = {name: value for name, value in preset.items() if name in nccl.env or name not in own}
     values = gather(environment, preset, overrides, preset_name=type(nccl).__module__.rpartition(".")[2])
-    found = check(values, judged(nccl, here))
+    found = check(values, judged(nccl, here, use))
     for finding in found:
         if finding.severity == "error":
             raise ConfigError(f"nccl: {finding.line()}")
@@ -48,7 +67,7 @@ def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.enviro
     return {name: value for name, value in (preset | overrides).items() if name not in environment}
 
 
-def judged(nccl: Nccl, here: Machine) -> Context:
+def judged(nccl: Nccl, here: Machine, use: Use = NO_USE) -> Context:
     """What the checker may know.
 
     Without a GPU the settings are judged as those of another machine: a rehearsal finds what is wrong anywhere, and is
@@ -60,6 +79,8 @@ def judged(nccl: Nccl, here: Machine) -> Context:
         "processes": here.processes,
         "net": network if network in ("ib", "roce", "ethernet") else None,
         "nccl": version(),
+        "torch": tuple(int(part) for part in torch.__version__.split(".")[:2]),
+        **use._asdict(),
         "backend": "nccl",
         "diagnosing": nccl.read_back,
     }
