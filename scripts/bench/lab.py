@@ -49,6 +49,6 @@ def measure(case: Case) -> Measured:
 def check(case: Case) -> None:
     """Raise ConfigError if a variant cannot run on so many ranks."""
     each = case.ranks // case.hosts
-    place = [f"launch.nodes={case.hosts}", f"launch.processes={each}", "launch.rendezvous=host:1"]
+    place = [f"launch.nodes={case.hosts}", f"launch.processes={each}", "launch.rendezvous=host:1", "nccl=none"]
     for variant in case.variants:
         compose_run([*case.overrides, *variant.overrides, *place])

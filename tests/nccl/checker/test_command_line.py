@@ -72,6 +72,14 @@ def test_what_a_shell_exports_is_read_as_a_shell_does(file, capsys):
     assert 'NCCL_SOCKET_IFNAME="eth0"' in out
 
 
+def test_a_recipe_as_they_are_found_in_public_is_taken_apart(capsys):
+    recipe = Path(__file__).parent / "public_recipe.env"
+    assert main(["check", "--nodes", "4", "--net", "roce", str(recipe)]) == 2
+    told = capsys.readouterr().out
+    assert told.endswith("11 variables, 6 errors, 5 warnings\n")
+    assert "NCCL_NTHREADS (CUDA threads a block) or NCCL_SOCKET_NTHREADS (threads of a TCP connection)" in told
+
+
 def test_nodes_and_processes_are_heeded(file, capsys):
     file.write_text("NCCL_SOCKET_IFNAME=lo\nNCCL_P2P_DISABLE=1\nNCCL_SHM_DISABLE=1\n")
     main(["check", str(file), "--nodes", "1", "--processes", "1"])
