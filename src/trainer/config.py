@@ -27,6 +27,7 @@ from trainer.run import Batch, Checkpoint, Clip, Evaluate, Launch, Log, Run
 from trainer.schedule.base import Schedule
 from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
 from trainer.sync.base import Sync
+from trainer.tune.base import Tune
 
 # In the order in which they are checked: the schedule and the model ask the data, so it comes before them; the rule may
 # ask the model.
@@ -40,6 +41,7 @@ GROUPS: dict[str, type[Component]] = {
     "model": Model,
     "sync": Sync,
     "profile": Profile,
+    "tune": Tune,
 }
 NODES: dict[str, type[Spec]] = {
     "batch": Batch,
