@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
+
+import torch
 
 from trainer.mesh import Mesh
 from trainer.overlap import evidence
@@ -32,6 +35,9 @@ def test_every_rank_is_in_the_record_on_one_clock(workers, tmp_path: Path):
     workers(2, _write, tmp_path)
     read = evidence.read(tmp_path)
     assert list(read.hosts) == ["host0", "host1"]
+    assert len(read.devices) == 2
+    assert read.software["torch"] == torch.__version__
+    assert datetime.date.fromisoformat(read.date) <= datetime.date.today()
     assert [(window.step, window.steps) for window in read.windows] == [(10, 2), (20, 1)]
     assert read.windows[0].ranks == [TOTALS, TOTALS]
     assert read.windows[0].timeline == [

@@ -122,5 +122,5 @@ def _missing(file: str, within: str | None) -> str | None:
         return f"{GROUP}: there is no {GROUP} '{name}'{did_you_mean(name, known)}"
     # Names are taken from the group on, not from the folder of the file that includes them.
     beside = f"{within.removeprefix(f'{GROUP}/').rpartition('/')[0]}/{name}"
-    hint = f"; write '{beside}'" if beside in known else did_you_mean(name, known)
+    hint = f"; write '/{GROUP}/{beside}'" if beside in known else did_you_mean(name, known)
     return f"{within}: includes '{name}', which does not exist{hint}"

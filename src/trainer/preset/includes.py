@@ -18,7 +18,10 @@ def circle(start: str, known: Iterable[Preset]) -> str | None:
 
 def _follow(way: list[str], paths: Mapping[str, Path]) -> str | None:
     path = paths.get(way[-1])
-    for name, written in _included(path) if path else ():
+    # Hydra takes a name from the group on in the preset that was chosen, and from the file's folder in one that is
+    # included.
+    folder = way[-1].rpartition("/")[0] if len(way) > 1 else ""
+    for name, written in _included(path, folder) if path else ():
         if name is None:
             return (
                 f"{GROUP}/{way[-1]}: includes itself, since '{written}' means whatever {GROUP}= chooses; write"
@@ -35,8 +38,11 @@ def _follow(way: list[str], paths: Mapping[str, Path]) -> str | None:
     return None
 
 
-def _included(path: Path) -> list[tuple[str | None, str]]:
-    """Each included preset with what is written; None stands for the one that the command line chooses."""
+def _included(path: Path, folder: str) -> list[tuple[str | None, str]]:
+    """Each included preset with what is written; None stands for the one that the command line chooses.
+
+    A name without a slash in front is one in `folder`.
+    """
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     entries = content.get("defaults", []) if isinstance(content, Mapping) else []
     found: list[tuple[str | None, str]] = []
@@ -46,7 +52,7 @@ def _included(path: Path) -> list[tuple[str | None, str]]:
         elif entry != "_self_":
             name = str(entry).partition("@")[0].removesuffix(".yaml")
             if not name.startswith("/"):
-                found.append((name, str(entry)))
+                found.append((f"{folder}/{name}".lstrip("/"), str(entry)))
             elif name.startswith(f"/{GROUP}/"):
                 found.append((name.removeprefix(f"/{GROUP}/"), str(entry)))
     return found

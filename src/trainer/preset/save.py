@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import textwrap
@@ -108,4 +109,5 @@ def _write(path: Path, content: str) -> None:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}); choose another place with --to DIR") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            unfinished.unlink()
