@@ -25,6 +25,11 @@ HEADER = {
 METRICS = {"overlap/comm_ms": 70.0, "overlap/hidden_ratio": 0.75, "speed/step_ms": 200.0, "speed/step_ms/worst": 210.0}
 
 
+@pytest.fixture(autouse=True)
+def _nothing_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
 @pytest.fixture
 def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """`share(ok="defaults: …")` writes presets into the folder `team` of a source that is in TRAINER_PRESETS; it."""

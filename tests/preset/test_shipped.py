@@ -34,6 +34,23 @@ def test_it_says_when_to_use_it(name: str):
     assert len(line) > 20
 
 
+@pytest.mark.parametrize("name", PRESETS)
+def test_it_resolves_on_eight_gpus(name: str, make_run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    run = make_run(f"experiment={name}")
+    assert run.place.device == "cuda"
+    assert run.place.processes == (1 if name == "one_gpu" else 8)
+
+
+@pytest.mark.parametrize(
+    "name", ["ib", "roce", "ethernet_10g", "ethernet_1g", "pipeline_ethernet", "hybrid_3d", "diloco"]
+)
+def test_it_resolves_on_two_machines(name: str, make_run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    run = make_run(f"experiment={name}", "launch.nodes=2", "launch.rendezvous=127.0.0.1:29500")
+    assert run.place.world == 16
+
+
 def _steps(mesh: Mesh, run) -> list[float]:
     (trained,) = train(mesh, [run], torch.float32)
     return trained.losses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ import pytest
 from trainer.preset import sources
 from trainer.preset.sources import CONF, VARIABLE, Source
 from trainer.spec import ConfigError
-
-NO_PACKAGES: list[EntryPoint] = []
 
 
 def _source(folder: Path, *names: str) -> Path:
@@ -22,15 +19,23 @@ def _source(folder: Path, *names: str) -> Path:
     return folder
 
 
-def _refusal(variable: str, points: list[EntryPoint] = NO_PACKAGES) -> str:
+def _install(place: Path, value: str) -> None:
+    """What an installer leaves of a package that is called `ours`."""
+    facts = place / "ours-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: ours\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(f"[{sources.ENTRY_POINTS}]\nteam = {value}\n")
+
+
+def _refusal(variable: str) -> str:
     with pytest.raises(ConfigError) as caught:
-        sources.shared({VARIABLE: variable}, points)
+        sources.shared({VARIABLE: variable})
     return str(caught.value)
 
 
 def test_folders_are_taken_in_order_once_and_their_presets_are_named_by_folders(tmp_path: Path):
     one, two = _source(tmp_path / "one", "experiment/team/ib"), _source(tmp_path / "two", "experiment/lab")
-    found = sources.shared({VARIABLE: f"{one}:{two}::{one}/:{CONF}"}, NO_PACKAGES)
+    found = sources.shared({VARIABLE: f"{one}:{two}::{one}/:{CONF}"})
     assert found == [Source(VARIABLE, one), Source(VARIABLE, two)]
     assert [preset.name for preset in sources.presets(found)] == ["team/ib", "lab"]
 
@@ -38,7 +43,7 @@ def test_folders_are_taken_in_order_once_and_their_presets_are_named_by_folders(
 def test_a_relative_folder_is_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     _source(tmp_path / "one", "experiment/lab")
     monkeypatch.chdir(tmp_path)
-    assert sources.shared({VARIABLE: "one"}, NO_PACKAGES) == [Source(VARIABLE, tmp_path / "one")]
+    assert sources.shared({VARIABLE: "one"}) == [Source(VARIABLE, tmp_path / "one")]
 
 
 def test_a_folder_that_is_not_there_or_holds_no_presets_is_refused(tmp_path: Path):
@@ -70,13 +75,15 @@ def test_a_file_that_the_trainers_own_would_hide_is_refused(name: str, tmp_path:
 def test_an_installed_package_brings_presets_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     folder = _source(tmp_path / "our_presets", "experiment/ours/ib")
     (folder / "__init__.py").write_text("raise RuntimeError('is not imported')")
+    _install(tmp_path, "our_presets")
     monkeypatch.syspath_prepend(tmp_path)
-    found = sources.shared({}, [EntryPoint("ours", "our_presets", sources.ENTRY_POINTS)])
-    assert found == [Source("package ours", folder)]
+    assert Source("package ours", folder) in sources.shared({})
 
 
-def test_an_entry_point_to_no_package_is_refused():
-    assert _refusal("", [EntryPoint("ours", "no_such.presets", sources.ENTRY_POINTS)]) == (
+def test_an_entry_point_to_no_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    _install(tmp_path, "no_such.presets")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _refusal("") == (
         "package ours: its entry point trainer.presets names no_such.presets, which is no package here; install it"
         " again, or take it away"
     )

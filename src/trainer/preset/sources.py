@@ -36,9 +36,7 @@ def own() -> Source:
     return Source("conf", CONF)
 
 
-def shared(
-    environment: Mapping[str, str] = os.environ, points: Iterable[importlib.metadata.EntryPoint] | None = None
-) -> list[Source]:
+def shared(environment: Mapping[str, str] = os.environ) -> list[Source]:
     """The folders of the variable TRAINER_PRESETS, in its order, and those of the entry points `trainer.presets`.
 
     Raises ConfigError for a folder that does not exist or holds no presets, and for a file that two sources have.
@@ -47,7 +45,7 @@ def shared(
     for word in filter(None, environment.get(VARIABLE, "").split(os.pathsep)):
         folder = Path(word).expanduser().resolve()
         found.setdefault(folder, _checked(Source(VARIABLE, folder), f"take it out of {VARIABLE}"))
-    for point in importlib.metadata.entry_points(group=ENTRY_POINTS) if points is None else points:
+    for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         source = _of_package(point)
         found.setdefault(source.folder, source)
     found.pop(CONF, None)
