@@ -40,8 +40,7 @@ def test_check_lists_what_is_wrong_and_ends_with_2(share, capsys):
     )
 
 
-def test_list_says_where_each_comes_from_and_when_to_use_it(share, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")
+def test_list_says_where_each_comes_from_and_when_to_use_it(share, capsys):
     folder = share(ib="# Over InfiniBand.\nsteps: 5")
     assert main(["list"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
@@ -50,6 +49,23 @@ def test_list_says_where_each_comes_from_and_when_to_use_it(share, capsys, monke
         next(line for line in lines if line.startswith("smoke"))
     )
     assert lines[-1] == f"team/ib {folder} Over InfiniBand."
+
+
+def test_a_preset_that_does_not_compose_is_told_in_a_line(share, capsys):
+    share(group="defaults: [override /update: strict]", value="steps: ${nothing}")
+    assert main(["diff", "team/group", "smoke"]) == 2
+    assert capsys.readouterr().err == "experiment/team/group: there is no group 'update'; did you mean 'data'?\n"
+    assert main(["diff", "team/value", "smoke"]) == 2
+    assert capsys.readouterr().err == "steps: Interpolation key 'nothing' not found; set steps=<value>\n"
+
+
+def test_save_tells_what_this_machine_lacks(make_run, record, tmp_path: Path, capsys):
+    run = record(make_run("experiment=smoke"))
+    (run / "run.yaml").write_text((run / "run.yaml").read_text().replace("nesterov:", "nestorev:"))
+    assert main(["save", str(run), "lab", "--to", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == (
+        "As it stands it does not run here: optimizer.nestorev: unknown option; did you mean 'nesterov'?\n"
+    )
 
 
 def test_what_cannot_be_done_is_one_line_and_code_2(share, capsys, tmp_path: Path):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,8 +30,7 @@ def check(folder: Path, overrides: Sequence[str] = ()) -> tuple[list[Preset], li
     machine, for a cluster's presets too. Raises ConfigError where there is none, or a source is missing.
     """
     folder = folder.resolve()
-    shared = [str(folder), *filter(None, [os.environ.get(VARIABLE)])]
-    with _environment(CUDA_VISIBLE_DEVICES="", **{VARIABLE: os.pathsep.join(shared)}):
+    with including(folder), _environment(CUDA_VISIBLE_DEVICES=""):
         sources.shared()
         found = sources.presets([sources.Source(VARIABLE, folder)])
         if not found:
@@ -47,7 +48,8 @@ def complaint(name: str, overrides: Sequence[str] = ()) -> str | None:
     """Why the preset `name` with `overrides` cannot run, in a line; None if it can."""
     words = [f"{GROUP}={name}", *overrides]
     try:
-        config.resolve(composed(words).config)
+        with _quietly():
+            config.resolve(composed(words).config)
     except ConfigError as error:
         return str(error)
     except Exception as error:  # whatever Hydra, OmegaConf and YAML raise
@@ -56,6 +58,26 @@ def complaint(name: str, overrides: Sequence[str] = ()) -> str | None:
             raise
         return told
     return None
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """What resolving logs about this machine is for who runs something on it."""
+    logger = logging.getLogger("trainer")
+    propagate, logger.propagate = logger.propagate, False
+    handler = logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+def including(folder: Path) -> AbstractContextManager[None]:
+    """Within it `folder` is one more source of shared presets."""
+    before = filter(None, [os.environ.get(VARIABLE)])
+    return _environment(**{VARIABLE: os.pathsep.join([str(folder.resolve()), *before])})
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,24 +11,30 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainer import config
 from trainer.doctor.wording import several
 from trainer.preset import catalogue, check, difference, save, sources
 from trainer.preset.sources import CONF, VARIABLE
 from trainer.spec import ConfigError
 
+# Columns of a table that nobody looks at.
+WIDE = 240
 DIRECTORY = "folder of presets, as in TRAINER_PRESETS: they lie in its folder experiment"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what is asked; the exit code: 0, 1 where two presets differ, 2 for what is wrong or cannot be done."""
     asked = _parser().parse_args(arguments)
-    # What resolving has to say about this machine is for runs.
-    logging.getLogger("trainer").addHandler(logging.NullHandler())
-    logging.getLogger("trainer").propagate = False
     try:
         answer: int = asked.answer(asked)
     except ConfigError as error:
         print(error, file=sys.stderr)
+        return 2
+    except Exception as error:  # whatever a preset that does not compose raises
+        line = config.explain(error, [], CONF)
+        if line is None:
+            raise
+        print(line, file=sys.stderr)
         return 2
     return answer
 
@@ -63,6 +68,11 @@ def _save(asked: argparse.Namespace) -> int:
     shared = asked.to is not None and asked.to.resolve() not in {CONF, *(one.folder for one in sources.shared())}
     print(path)
     print(f"{f'{VARIABLE}={asked.to} ' if shared else ''}python train.py experiment={asked.name}")
+    # A run of an older version or of another machine may have had what this one has not.
+    with check.including(asked.to or CONF):
+        line = check.complaint(asked.name)
+    if line is not None:
+        print(f"As it stands it does not run here: {line}", file=sys.stderr)
     return 0
 
 
@@ -76,7 +86,7 @@ def _diff(asked: argparse.Namespace) -> int:
         table.add_column(Text(name), overflow="fold")
     for row in found:
         table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    _console().print(table)
     return 1
 
 
@@ -96,5 +106,10 @@ def _list(asked: argparse.Namespace) -> int:
     for preset in sources.everywhere():
         place = preset.source.name if preset.source.folder == CONF else str(preset.source.folder)
         table.add_row(preset.name, Text(place), Text(catalogue.when(preset.path)))
-    Console(highlight=False).print(table)
+    _console().print(table)
     return 0
+
+
+def _console() -> Console:
+    """Rows that go to another program are not folded to the width of a terminal."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)

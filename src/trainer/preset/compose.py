@@ -13,10 +13,11 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from trainer.preset import includes, renames, sources
 from trainer.preset.sources import CONF, GROUP
-from trainer.spec import did_you_mean
+from trainer.spec import ConfigError, did_you_mean
 
 
 class SharedPresets(SearchPathPlugin):
@@ -41,8 +42,11 @@ class Composed(NamedTuple):
     """the choice of each group, a list where there may be several"""
 
     def tree(self) -> dict[str, Any]:
-        """All options as plain data; one that a user has to give is `???`."""
-        tree: Any = OmegaConf.to_container(self.config, resolve=True, throw_on_missing=False)
+        """All options as plain data; one that a user has to give is `???`. Raises ConfigError."""
+        try:
+            tree: Any = OmegaConf.to_container(self.config, resolve=True, throw_on_missing=False)
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{error.full_key}: {str(error).splitlines()[0]}; set {error.full_key}=<value>") from None
         return tree
 
 

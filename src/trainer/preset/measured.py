@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import datetime
 
-from trainer.doctor.situation import ranks
+from trainer.doctor.situation import ranks, situation
 from trainer.doctor.typical import metric, typical_metric, typical_ms
 from trainer.doctor.wording import ms, rate, several, share
 from trainer.overlap.evidence import Evidence
@@ -52,7 +52,10 @@ def _where(read: Evidence) -> str:
     count = ranks(read)
     devices = collections.Counter(read.devices or [str(read.option("place.device", "cpu")).upper()] * count)
     words = " and ".join(f"{number} x {device}" for device, number in devices.items())
-    hosts = list(dict.fromkeys(host.rstrip("/") for host in read.hosts))
+    hosts = list(dict.fromkeys(read.hosts))
+    bare = [host.partition("/")[0] for host in hosts]
+    # A host is named with its number, which only several on one machine need.
+    hosts = bare if len(set(bare)) == len(hosts) else hosts
     if hosts:
         names = f" ({', '.join(hosts)})" if len(hosts) <= FEW else ""
         words += f" of {several(len(hosts), 'host')}{names}"
@@ -75,7 +78,11 @@ def _results(read: Evidence) -> str:
     hidden = typical_metric(read, "overlap/hidden_ratio")
     if comm and hidden is not None:
         found.append(f"{share(hidden)} of {ms(comm)} of communication hidden")
-    done = max((line.step for line in read.metrics), default=0)
+    at = situation(read)
+    if at is not None and at.link is not None and len(set(at.hosts)) > 1:
+        found.append(f"{rate(at.link.gbit)} of gradients a rank while they travelled")
+    # Without the logger jsonl there is the record of the ranks alone.
+    done = max([line.step for line in read.metrics] + [window.step for window in read.windows], default=0)
     if not found:
         return "Nothing was measured."
     return f"After {several(done, 'step')}: {', '.join(found)}."

@@ -38,7 +38,7 @@ def save(run: Path, name: str, to: Path | None = None, when: str | None = None) 
     taken = [preset.path for preset in sources.everywhere() if preset.name == name]
     if taken or path.exists():
         raise ConfigError(f"name: there is a preset {name} already, {(taken or [path])[0]}; choose another name")
-    _write(path, text(read, name, when, [CONF, *(source.folder for source in sources.shared()), target]))
+    _write(path, text(read, name, when, [CONF, *(source.folder for source in sources.shared())]))
     return path
 
 

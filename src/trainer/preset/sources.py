@@ -72,7 +72,7 @@ def _of_package(point: importlib.metadata.EntryPoint) -> Source:
     name = f"package {point.dist.name if point.dist else point.name}"
     try:
         spec = importlib.util.find_spec(point.value)
-    except ImportError:
+    except Exception:  # a package within another imports that one, which may raise anything
         spec = None
     places = list(spec.submodule_search_locations or []) if spec else []
     if not places:
