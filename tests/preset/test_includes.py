@@ -23,6 +23,7 @@ CIRCLES = {
     "below": "experiment/team/below: includes itself, by team/below -> team/above -> team/below; take one of them out"
     " of its defaults",
     "fine": None,
+    "a_torn": None,
     "builds": None,
 }
 
@@ -39,6 +40,7 @@ def shared(share) -> Source:
         chosen="defaults: [{/experiment: team/fine}]",
         fine="defaults: [override /comm: topk]",
         builds="defaults: [/experiment/team/fine, _self_]\ncomm: {ratio: 0.5}",
+        a_torn="defaults: [",
     )
     return Source("TRAINER_PRESETS", folder)
 
@@ -54,6 +56,11 @@ def test_hydra_does_follow_it_and_the_line_tells(name: str):
     with pytest.raises(RecursionError) as caught:
         composed([f"experiment=team/{name}"])
     assert explain(caught.value, [f"experiment=team/{name}"], CONF) == CIRCLES[name]
+
+
+@pytest.mark.usefixtures("shared")
+def test_in_a_sweep_the_one_that_was_asked_for_is_told():
+    assert explain(RecursionError(), ["experiment=smoke,team/itself"], CONF) == CIRCLES["itself"]
 
 
 @pytest.mark.usefixtures("shared")

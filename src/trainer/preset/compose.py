@@ -79,7 +79,8 @@ def _escaped(value: Any) -> Any:
 def explain(error: Exception, overrides: Sequence[str]) -> str | None:
     """What is wrong with a preset in one line, if it is a preset that made composing fail with `error`."""
     if isinstance(error, RecursionError):
-        chosen = [word.partition("=")[2] for word in overrides if word.startswith(f"{GROUP}=")]
+        words = [word.partition("=")[2] for word in overrides if word.startswith(f"{GROUP}=")]
+        chosen = [name for word in words for name in word.split(",")]
         known = sources.everywhere()
         circles = (includes.circle(name, known) for name in [*chosen, *(preset.name for preset in known)])
         return next(filter(None, circles), None)

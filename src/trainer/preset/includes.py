@@ -43,7 +43,10 @@ def _included(path: Path, folder: str) -> list[tuple[str | None, str]]:
 
     A name without a slash in front is one in `folder`.
     """
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError:
+        return []  # Hydra stops there, with words of its own
     entries = content.get("defaults", []) if isinstance(content, Mapping) else []
     found: list[tuple[str | None, str]] = []
     for entry in entries if isinstance(entries, list) else []:
