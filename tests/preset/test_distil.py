@@ -30,7 +30,7 @@ RUNS = {
     "parallel.data.size=1": ({"parallel": "none"}, {}),
     "logger=[jsonl,console]": ({"logger": ["jsonl", "console"]}, {}),
     "logger=[]": ({"logger": []}, {}),
-    "logger.wandb.group=night": ({}, {"logger": {"wandb": {"group": "night"}}}),
+    "logger.wandb.project=night": ({}, {"logger": {"wandb": {"project": "night"}}}),
     "nccl=debug nccl.env.NCCL_IB_TC='106'": ({"nccl": "debug"}, {"nccl": {"env": {"NCCL_IB_TC": "106"}}}),
     "evaluate.every=null optimizer.nesterov=false": (
         {},

@@ -11,6 +11,8 @@ OPTIONS = {
     "checkpoint": {"every": 5, "resume": "runs/x/0"},
     "launch": {"processes": 4, "nodes": 2, "node_rank": 1, "rendezvous": "n0:29500", "max_restarts": 1},
     "nccl": {"env": {"NCCL_DEBUG": "WARN"}},
+    "logger": {"wandb": {"project": "ours", "group": "2026-11-30_sweep"}},
+    "dry_run": True,
 }
 
 
@@ -20,13 +22,14 @@ def _left_out(**env: str) -> list[str]:
     return sorted(left_out)
 
 
-def test_where_a_run_was_and_what_it_resumed_is_left_out():
+def test_where_a_run_was_what_it_resumed_and_its_sweep_are_left_out():
     kept, left_out = portable(OPTIONS)
     assert kept == {
         "seed": 3,
         "checkpoint": {"every": 5},
         "launch": {"max_restarts": 1},
         "nccl": {"env": {"NCCL_DEBUG": "WARN"}},
+        "logger": {"wandb": {"project": "ours"}},
     }
     assert left_out == {}
     assert OPTIONS["launch"]["nodes"] == 2

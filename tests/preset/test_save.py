@@ -106,6 +106,14 @@ def test_a_folder_without_a_run_is_refused(tmp_path: Path):
     )
 
 
+def test_a_run_yaml_that_was_cut_is_refused(make_run, record, tmp_path: Path):
+    folder = record(make_run())
+    (folder / "run.yaml").write_text((folder / "run.yaml").read_text().partition("sync:")[0])
+    assert _refusal(folder, "lab", tmp_path) == (
+        f"{folder}/run.yaml: names no nccl, so it is not whole; save a run that has one"
+    )
+
+
 def test_a_name_that_is_taken_is_refused(make_run, record, share, monkeypatch):
     folder, source = record(make_run()), share(ib="steps: 5")
     assert _refusal(folder, "smoke") == (

@@ -6,18 +6,20 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from trainer.config import COMMANDS
 from trainer.nccl.ethernet import SOCKETS
 
-# Options that say where and from what one run started.
+# Options that say where and from what one run started, and what it was one of.
 OF_ONE_RUN = (
+    *COMMANDS,
     "place",
     "folder",
-    "dry_run",
     "checkpoint.resume",
     "launch.processes",
     "launch.nodes",
     "launch.node_rank",
     "launch.rendezvous",
+    "logger.wandb.group",
 )
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 
@@ -32,7 +34,7 @@ def portable(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]
         *nodes, last = option.split(".")
         node: Any = kept
         for name in nodes:
-            node = node.get(name, {})
+            node = node.get(name) or {}
         node.pop(last, None)
     env = (kept.get("nccl") or {}).get("env") or {}
     left_out = {name: value for name, value in env.items() if _found(name, env, str(options.get("folder")))}

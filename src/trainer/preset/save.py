@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from trainer.config import GROUPS
 from trainer.overlap import evidence
 from trainer.overlap.evidence import Evidence
 from trainer.preset import measured, sources
@@ -49,6 +50,9 @@ def read_run(run: Path) -> Evidence:
         raise ConfigError(
             f"{run}: there is no run.yaml of a run in it; name a run's folder, which a run prints at its end"
         )
+    lacking = [group for group in GROUPS if "_target_" not in (read.config.get(group) or ())]
+    if lacking:
+        raise ConfigError(f"{run}/run.yaml: names no {lacking[0]}, so it is not whole; save a run that has one")
     return read
 
 
