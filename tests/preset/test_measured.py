@@ -22,7 +22,7 @@ GPUS = Evidence(
         sync={"_target_": "trainer.sync.strict.Strict"},
     ),
     metrics=METRICS,
-    hosts=["a/0"] * 2 + ["b/1"] * 2,
+    hosts=["a, node 0"] * 2 + ["b, node 1"] * 2,
     links_gbit=[100.0] * 4,
     windows=windows(*[sums()] * 4, count=2),
     devices=["NVIDIA H100"] * 4,
@@ -34,27 +34,28 @@ GPUS = Evidence(
 def test_when_where_with_what_and_what_came_out():
     assert title(GPUS) == "vit on cifar10 with topk: the settings of a run of 4 processes on 2 hosts."
     assert facts(GPUS) == [
-        "Measured on 2026-11-30 with torch 2.14.1+cu130 and NCCL 2.29.7, on 4 x NVIDIA H100 of 2 hosts (a, b) with"
+        "Measured on 2026-11-30 with torch 2.14.1+cu130 and NCCL 2.29.7, on 4 x NVIDIA H100 of 2 hosts (a; b) with"
         " links of 100 Gbit/s, in runs/ours.",
         "After 25 steps: accuracy 98.61 %, 100 ms a step, 71 % of 60.0 ms of communication hidden.",
     ]
 
 
 def test_hosts_on_one_machine_keep_their_numbers():
-    lab = GPUS._replace(hosts=["vm/0", "vm/1"], devices=["x86_64 CPU"] * 2, links_gbit=[])
-    assert "on 2 x x86_64 CPU of 2 hosts (vm/0, vm/1), in runs/ours." in facts(lab)[0]
+    lab = GPUS._replace(hosts=["vm, node 0", "vm, node 1"], devices=["x86_64 CPU"] * 2, links_gbit=[])
+    assert "on 2 x x86_64 CPU of 2 hosts (vm, node 0; vm, node 1), in runs/ours." in facts(lab)[0]
 
 
-def test_the_link_is_what_was_measured_between_hosts():
-    scene = over(Queue((200, 600), start_ms=0.5, mb_per_s=117), [(97.5, 600)], hosts=["a", "b"])
-    assert facts(scene)[1] == (
-        "After 60 steps: 1,484 ms a step, 0.936 Gbit/s of gradients a rank while they travelled."
-    )
-    assert "Gbit/s" not in facts(scene._replace(hosts=["a", "a"]))[1]
+def test_the_link_is_told_where_sizes_told_it_apart():
+    buckets = [(1.0, 300.0), (10.0, 400.0), (87.0, 600.0)]
+    scene = over(Queue((200, 600), start_ms=0.5, mb_per_s=117), buckets, hosts=["a", "b"])
+    assert facts(scene)[1].endswith(" a step, 0.936 Gbit/s of gradients a rank while they travelled.")
+    alike = over(Queue((200, 600), start_ms=0.5, mb_per_s=117), buckets[-1:], hosts=["a", "b"])
+    for other in (scene._replace(hosts=["a", "a"]), alike):
+        assert "Gbit/s" not in facts(other)[1]
 
 
 def test_hosts_are_counted_where_they_are_many():
-    many = GPUS._replace(hosts=[f"h{number}/" for number in range(8)], devices=["x86_64 CPU"] * 8, links_gbit=[])
+    many = GPUS._replace(hosts=[f"h{number}" for number in range(8)], devices=["x86_64 CPU"] * 8, links_gbit=[])
     assert "on 8 x x86_64 CPU of 8 hosts, in runs/ours." in facts(many)[0]
 
 

@@ -47,7 +47,7 @@ def test_the_file_says_when_to_use_it_and_what_was_measured(make_run, record, tm
     assert path.read_text() == (
         "# @package _global_\n"
         "# Two hosts on 1 Gbit/s.\n"
-        "# Measured on 2026-11-30 with torch 2.14.1 and Gloo, on 2 x x86_64 CPU of 2 hosts (n0, n1), in\n"
+        "# Measured on 2026-11-30 with torch 2.14.1 and Gloo, on 2 x x86_64 CPU of 2 hosts (n0; n1), in\n"
         f"#   {folder}.\n"
         "# After 40 steps: accuracy 98.61 %, 210 ms a step, 75 % of 70.0 ms of communication hidden.\n"
         "# It was started with launch.processes=4, which is not part of it.\n"

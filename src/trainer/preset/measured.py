@@ -53,11 +53,11 @@ def _where(read: Evidence) -> str:
     devices = collections.Counter(read.devices or [str(read.option("place.device", "cpu")).upper()] * count)
     words = " and ".join(f"{number} x {device}" for device, number in devices.items())
     hosts = list(dict.fromkeys(read.hosts))
-    bare = [host.partition("/")[0] for host in hosts]
+    bare = [host.partition(",")[0] for host in hosts]
     # A host is named with its number, which only several on one machine need.
     hosts = bare if len(set(bare)) == len(hosts) else hosts
     if hosts:
-        names = f" ({', '.join(hosts)})" if len(hosts) <= FEW else ""
+        names = f" ({'; '.join(hosts)})" if len(hosts) <= FEW else ""
         words += f" of {several(len(hosts), 'host')}{names}"
     speeds = sorted({speed for speed in read.links_gbit if speed})
     if len(hosts) > 1 and speeds:
@@ -79,7 +79,7 @@ def _results(read: Evidence) -> str:
     if comm and hidden is not None:
         found.append(f"{share(hidden)} of {ms(comm)} of communication hidden")
     at = situation(read)
-    if at is not None and at.link is not None and len(set(at.hosts)) > 1:
+    if at is not None and at.link is not None and at.link.separated and len(set(at.hosts)) > 1:
         found.append(f"{rate(at.link.gbit)} of gradients a rank while they travelled")
     # Without the logger jsonl there is the record of the ranks alone.
     done = max([line.step for line in read.metrics] + [window.step for window in read.windows], default=0)
