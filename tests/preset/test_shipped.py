@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from tests.conftest import ROOT
 from tests.pipeline.scenario import SMALL, TOKENS, train
 from trainer.mesh import Mesh
 from trainer.preset import sources
@@ -32,6 +33,7 @@ def test_it_says_when_to_use_it(name: str):
     line = when(PRESETS[name].path)
     assert line[:1].isupper()
     assert len(line) > 20
+    assert f"`{name}`" in (ROOT / "docs" / "presets.md").read_text()
 
 
 @pytest.mark.parametrize("name", PRESETS)
