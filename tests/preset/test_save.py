@@ -62,10 +62,12 @@ def test_the_file_says_when_to_use_it_and_what_was_measured(make_run, record, tm
 
 def test_a_choice_that_a_team_shares_is_taken_where_it_is_nearest(make_run, record, share, tmp_path: Path):
     source = share()
-    (source / "comm").mkdir()
-    (source / "comm" / "ours.yaml").write_text((CONF / "comm" / "topk.yaml").read_text().replace("0.01", "0.25"))
+    (source / "comm" / "team").mkdir(parents=True)
+    (source / "comm" / "team" / "ours.yaml").write_text(
+        (CONF / "comm" / "topk.yaml").read_text().replace("0.01", "0.25")
+    )
     path = save.save(record(make_run("comm=topk", "comm.ratio=0.25", "comm.ramp_steps=5")), "lab", tmp_path)
-    assert path.read_text().endswith("defaults:\n- override /comm: ours\ncomm:\n  ramp_steps: 5\n")
+    assert path.read_text().endswith("defaults:\n- override /comm: team/ours\ncomm:\n  ramp_steps: 5\n")
 
 
 def test_a_run_of_defaults_is_a_comment(make_run, record, tmp_path: Path):

@@ -25,11 +25,13 @@ class Distilled(NamedTuple):
 
 
 def files_of(group: str, folders: Iterable[Path]) -> dict[str, Node]:
-    """The choices of `group` by name, the first of a name, as they stand in their files."""
+    """The choices of `group` by name, as they stand in their files."""
     found: dict[str, Node] = {}
     for folder in folders:
-        for path in sorted((folder / group).glob("*.yaml")):
-            found.setdefault(path.stem, yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        for path in sorted((folder / group).rglob("*.yaml")):
+            node = yaml.safe_load(path.read_text(encoding="utf-8"))
+            if isinstance(node, Mapping):
+                found[path.relative_to(folder / group).with_suffix("").as_posix()] = node
     return found
 
 

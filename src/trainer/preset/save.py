@@ -61,7 +61,7 @@ def text(read: Evidence, name: str, when: str | None, folders: Sequence[Path]) -
     options, left_out = portable(read.config)
     defaults = composed()
     found = distil(options, defaults.choices, folders, lambda choices: composed(_words(choices)).tree())
-    comments = [when or measured.title(read), *measured.facts(read), *_again(read, name)]
+    comments = [when or measured.title(read), *measured.facts(read), *_again(read)]
     if left_out:
         which = " ".join(f"{key}={value}" for key, value in left_out.items())
         comments.append(f"Found on that machine, and looked up anew on every other: {which}.")
@@ -81,7 +81,7 @@ def _words(choices: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _again(read: Evidence, name: str) -> list[str]:
+def _again(read: Evidence) -> list[str]:
     """How to start it on as many processes, where that is not what a machine takes by itself."""
     asked = {key: read.option(f"launch.{key}") for key in ("processes", "nodes")}
     words = [f"launch.{key}={value}" for key, value in asked.items() if value not in (None, "auto", 1)]
