@@ -57,7 +57,7 @@ def main() -> int:
             if cfg.dry_run:
                 print(describe(run), end="")
             else:
-                launch(run)
+                run.tune.conduct(run, launch)
         except ConfigError as error:
             fail(2, error)
         except (WorkerFailed, Diverged, LostPeer) as error:

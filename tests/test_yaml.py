@@ -27,6 +27,7 @@ OPEN = {
     "data/image_folder": None,
     "comm/custom": ["comm.factory=tests.test_yaml:a_hook"],
     "data/text": ["model=gpt"],
+    "tune/what_if": ["tune.profile=pyproject.toml"],
     "model/gpt": ["data=text"],
 }
 

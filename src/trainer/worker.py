@@ -56,7 +56,7 @@ def main(run: Run) -> int:
     control = Control(mesh.control)
     try:
         if isinstance(run.tune, Advise):
-            _advise(run, run.tune, mesh, device)
+            _advise(run, run.tune, mesh, device, read_back)
             return 0
         done = _train(run, mesh, device, control, read_back)
         if control.stopped_by:
@@ -97,10 +97,10 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_ba
     return job.done
 
 
-def _advise(run: Run, tune: Advise, mesh: Mesh, device: torch.device) -> None:
+def _advise(run: Run, tune: Advise, mesh: Mesh, device: torch.device, read_back: ReadBack | None) -> None:
     """Measure some steps, and say on rank 0 which settings would be faster."""
     allowed = space.hooks(run, tune.allow)
-    profile = measure(run, tune.steps, allowed, mesh, device)
+    profile = measure(run, tune.steps, allowed, _links(run, mesh, device, read_back), mesh, device)
     if mesh.rank == 0:
         write_profile(run.folder / "profile.json", profile)
         advice = advise(profile, space.present(run), space.choices(run, allowed))

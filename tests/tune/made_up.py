@@ -25,6 +25,7 @@ def profile(**curves: list[Point]) -> Profile:
         cores=8.0,
         ranks=2,
         hosts=2,
+        wire=(0.0005, 100 * MIB),
         curves={"allreduce": line(0.001, 100), **curves},
         divisible=["allreduce", "fp16"],
         present_s=0.15,

@@ -20,6 +20,7 @@ from trainer.control import Control
 from trainer.logger.base import Metrics, Picture, Writer
 from trainer.loop import steps
 from trainer.mesh import Mesh
+from trainer.nccl.probe import Level, Link
 from trainer.overlap.metrics import gather
 from trainer.profile.base import Profile as Recordings
 from trainer.run import Checkpoint, Run
@@ -48,7 +49,9 @@ class _Steps(NamedTuple):
     lines: list[Metrics]
 
 
-def measure(run: Run, count: int, hooks: Mapping[str, CommHook], mesh: Mesh, device: torch.device) -> Profile:
+def measure(
+    run: Run, count: int, hooks: Mapping[str, CommHook], links: Mapping[Level, Link], mesh: Mesh, device: torch.device
+) -> Profile:
     """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`."""
     control = Control(mesh.control)
     quiet: dict[str, Any] = {
@@ -69,6 +72,7 @@ def measure(run: Run, count: int, hooks: Mapping[str, CommHook], mesh: Mesh, dev
     quartiles = statistics.quantiles(present.seconds, n=4)
     optimizer_s = statistics.median(line["speed/optimizer_ms"] for line in alone.lines[1:]) / 1000
     layers_s = sum(row.forward_ms + row.backward_ms for row in rows) / 1000
+    link = links.get("between") or links["inside"]
     hosts: list[Any] = [None] * mesh.world
     dist.all_gather_object(hosts, (platform.node(), os.environ.get("GROUP_RANK")), group=mesh.control)
     beside = sum(machine == platform.node() for machine, _ in hosts)
@@ -80,6 +84,7 @@ def measure(run: Run, count: int, hooks: Mapping[str, CommHook], mesh: Mesh, dev
         cores=len(os.sched_getaffinity(0)) / beside,
         ranks=mesh.sizes["data"],
         hosts=len(set(hosts)),
+        wire=(link.alpha_s, link.bytes_per_s),
         curves=curves,
         divisible=[name for name, hook in hooks.items() if hook.divisible],
         present_s=quartiles[1],

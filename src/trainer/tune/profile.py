@@ -38,6 +38,8 @@ class Profile:
     """of a rank"""
     ranks: int
     hosts: int
+    wire: tuple[float, float]
+    """of the slowest link between ranks: seconds to start a message, and then bytes per second"""
     curves: dict[str, list[Point]]
     """of each hook, what buckets of some sizes cost, on the ranks' real links"""
     divisible: list[str]
