@@ -43,7 +43,8 @@ from trainer.run import Run
 from trainer.spec import dump
 from trainer.sync.base import Replica, Synchroniser
 from trainer.tensor.axis import Axis
-from trainer.tensor.share import Shared, plan_of, share_out
+from trainer.tensor.check import plan_of
+from trainer.tensor.share import Shared, share_out
 
 log = logging.getLogger(__name__)
 

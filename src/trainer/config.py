@@ -100,7 +100,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
 
         check_pipeline(run)
     if run.parallel.tensor.size > 1:
-        from trainer.tensor.share import check as check_tensor
+        from trainer.tensor.check import check as check_tensor
 
         check_tensor(run.model.skeleton(run.data.sample()), run.parallel.tensor.size, run.parallel.tensor.sequence)
     if run.parallel.data.shard:

@@ -9,7 +9,8 @@ class Region(NamedTuple):
     """A module whose first layers are cut by columns and whose last ones by rows, with nothing between them that mixes.
 
     As in Megatron-LM (Shoeybi et al. 2019): each rank computes its own part of what lies between, and the parts of the
-    output are added up.
+    output are added up. Nothing but the column layers may read the module's input: norms and residual connections are
+    outside, for of their gradients each rank would have a part.
     """
 
     module: str

@@ -9,7 +9,7 @@ from trainer.parallel.base import DataAxis, Parallel
 from trainer.parallel.pipeline import PipelineAxis
 from trainer.parallel.tensor import TensorAxis
 from trainer.spec import ConfigError
-from trainer.tensor.share import check
+from trainer.tensor.check import check
 from trainer.tensor_plan import Region, TensorPlan
 
 
@@ -74,6 +74,9 @@ def test_it_is_refused(make_run, overrides, message):
     assert str(refused.value) == message
 
 
+PAIR = Region("pair", ("up",), ("down",))
+
+
 @pytest.mark.parametrize(
     ("plan", "size", "message"),
     [
@@ -93,6 +96,30 @@ def test_it_is_refused(make_run, overrides, message):
             2,
             "parallel.tensor.size: the tensor_plan matches no module of the model; correct its names",
         ),
+        (
+            TensorPlan((Region("block", ("up",), ("down",)),)),
+            2,
+            "parallel.tensor.size: the tensor_plan's region block holds norm.weight beside the layers that are cut,"
+            " whose gradient each rank would know a part of only; put the cut layers into a module of their own",
+        ),
+        (
+            TensorPlan((PAIR,), embeddings=("tokens",)),
+            2,
+            "parallel.tensor.size: the tensor_plan names tokens as an embedding, and there is none of that name;"
+            " correct the plan",
+        ),
+        (
+            TensorPlan((PAIR,), head="block.norm"),
+            2,
+            "parallel.tensor.size: the tensor_plan names block.norm as the last linear layer, and it is LayerNorm;"
+            " correct the plan",
+        ),
+        (
+            TensorPlan((PAIR,), embeddings=("token",), head="head"),
+            2,
+            "parallel.tensor.size: token.weight and head.weight are one parameter, and the tensor_plan cuts it, which"
+            " would make two of it; leave both out of the plan, or untie them",
+        ),
     ],
 )
 def test_a_users_plan_that_does_not_fit_is_refused(plan, size, message):
@@ -102,7 +129,9 @@ def test_a_users_plan_that_does_not_fit_is_refused(plan, size, message):
             self.up, self.norm, self.down = nn.Linear(4, 6), nn.LayerNorm(6), nn.Linear(6, 4)
 
     model = nn.Module()
-    model.block = Block()
+    model.block, model.pair = Block(), nn.ModuleDict({"up": nn.Linear(4, 6), "down": nn.Linear(6, 4)})
+    model.token, model.head = nn.Embedding(8, 4), nn.Linear(4, 8, bias=False)
+    model.head.weight = model.token.weight
     model.tensor_plan = plan
     with pytest.raises(ConfigError) as refused:
         check(model, size, sequence=False)

@@ -11,7 +11,8 @@ from trainer.overlap.clock import HostClock
 from trainer.overlap.meter import Meter
 from trainer.sample import Sample
 from trainer.tensor.axis import Axis
-from trainer.tensor.share import plan_of, share_out
+from trainer.tensor.check import plan_of
+from trainer.tensor.share import share_out
 from trainer.tensor.streams import Streams
 
 

@@ -11,7 +11,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, ParallelStyle, Ro
 from scripts.bench.hand_written import train
 from scripts.bench.harness import Bare
 from scripts.bench.task import Task
-from trainer.tensor.share import plan_of
+from trainer.tensor.check import plan_of
 
 
 def build(task: Task) -> Bare:

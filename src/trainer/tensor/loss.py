@@ -11,12 +11,16 @@ from torch import Tensor
 from trainer.tensor.axis import Axis
 from trainer.tensor.collectives import Total
 
+# torch's own default of what is not a target, such as padding.
+IGNORED = -100
+
 
 class _CrossEntropy(torch.autograd.Function):
     """Mean over targets, as in Megatron-LM (Shoeybi et al. 2019), section 3.
 
-    1. The largest logit, over the ranks. 2. The sum of exponentials, and the target's logit, which one rank has, over
-    the ranks. 3. The gradient is each rank's own: softmax less one at the target.
+    1. The largest logit, over the ranks. 2. The sum of exponentials, the target's logit, which one rank has, and who
+    has it, over the ranks. 3. The gradient is each rank's own: softmax less one at the target. As in torch a target of
+    IGNORED counts for nothing; one that no rank has makes the loss NaN, for looking would make the host wait.
     """
 
     @staticmethod
@@ -28,25 +32,27 @@ class _CrossEntropy(torch.autograd.Function):
         with axis.travels("largest logits", sent), axis.waits("largest logits"):
             dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=axis.group)
         exponentials = (rows - largest.unsqueeze(-1)).exp()
-        own = targets - first
-        mine = (own >= 0) & (own < rows.shape[-1])
+        own, counted = targets - first, targets != IGNORED
+        mine = (own >= 0) & (own < rows.shape[-1]) & counted
         place = own.masked_fill(~mine, 0)
         at_target = rows.new_zeros(rows.shape[0])
         if not empty:
             at_target = (rows.gather(-1, place.unsqueeze(-1)).squeeze(-1) - largest).masked_fill(~mine, 0)
-        both = torch.stack([exponentials.sum(-1), at_target])
-        total, at_target = Total(both, axis, "sum of exponentials").wait()
-        ctx.save_for_backward(exponentials.div_(total.unsqueeze(-1)), place, mine)
+        sums = torch.stack([exponentials.sum(-1), at_target, mine.to(rows.dtype)])
+        total, at_target, owners = Total(sums, axis, "sum of exponentials").wait()
+        each = counted / counted.sum()
+        ctx.save_for_backward(exponentials.div_(total.unsqueeze(-1)), place, mine, each.to(rows.dtype))
         ctx.dtype = logits.dtype
-        return (total.log() - at_target).mean()
+        losses = (total.log() - at_target).masked_fill(owners == 0, torch.nan).masked_fill(~counted, 0)
+        return (losses * each).sum()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        softmax, place, mine = ctx.saved_tensors
+        softmax, place, mine, each = ctx.saved_tensors
         own = softmax.clone()
         if own.shape[-1]:
             own.scatter_add_(-1, place.unsqueeze(-1), -mine.to(own.dtype).unsqueeze(-1))
-        return (own * (gradients[0] / len(own))).to(ctx.dtype), None, None, None
+        return (own * (gradients[0] * each).unsqueeze(-1)).to(ctx.dtype), None, None, None
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, first: int, axis: Axis) -> Tensor:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +14,11 @@ from trainer.checkpoint_parts import Cut
 from trainer.spec import ConfigError
 from trainer.tensor import collectives
 from trainer.tensor.axis import Axis
+from trainer.tensor.check import matching
 from trainer.tensor.layers import ColumnLinear, Entry, RowLinear, VocabularyEmbedding
 from trainer.tensor.loss import cross_entropy
 from trainer.tensor.streams import Streams
 from trainer.tensor_plan import TensorPlan
-
-WHERE = "parallel.tensor.size"
 
 
 @dataclass(frozen=True)
@@ -35,50 +33,6 @@ class Shared:
     """the model's output, from this rank's part of it"""
 
 
-def plan_of(model: nn.Module) -> TensorPlan:
-    """What `model` says of itself. Raises ConfigError where it says nothing."""
-    plan = getattr(model, "tensor_plan", None)
-    if not isinstance(plan, TensorPlan):
-        raise ConfigError(
-            f"{WHERE}: {type(model).__name__} does not say how its layers can be shared out; give the module an"
-            " attribute tensor_plan (a trainer.tensor_plan.TensorPlan), or use parallel=pipeline"
-        )
-    return plan
-
-
-def check(model: nn.Module, size: int, sequence: bool) -> None:
-    """Raise ConfigError where `size` ranks cannot share `model` out."""
-    plan = plan_of(model)
-    if plan.heads is not None and plan.heads % size:
-        raise ConfigError(
-            f"{WHERE}: {size} ranks cannot share {plan.heads} attention heads evenly; use a divisor, or change"
-            " model.heads"
-        )
-    if sequence and plan.sequence is None:
-        raise ConfigError(
-            f"parallel.tensor.sequence: the tensor_plan of {type(model).__name__} names no stretch in which positions"
-            " are treated by themselves; use sequence=false"
-        )
-    found = 0
-    for region in plan.regions:
-        for _, module in _matching(model, region.module):
-            for name, dim in [*((n, 0) for n in region.columns), *((n, 1) for n in region.rows)]:
-                layer = getattr(module, name, None)
-                if not isinstance(layer, nn.Linear):
-                    raise ConfigError(
-                        f"{WHERE}: the tensor_plan names {region.module}.{name} as a linear layer, and it is"
-                        f" {type(layer).__name__}; correct the plan"
-                    )
-                found += 1
-                if layer.weight.shape[dim] % size:
-                    raise ConfigError(
-                        f"{WHERE}: {size} ranks cannot share the {layer.weight.shape[dim]}"
-                        f" {'outputs' if dim == 0 else 'inputs'} of {region.module}.{name} evenly; use a divisor"
-                    )
-    if not found:
-        raise ConfigError(f"{WHERE}: the tensor_plan matches no module of the model; correct its names")
-
-
 def share_out(
     model: nn.Module, plan: TensorPlan, axis: Axis, loss: Callable[[Tensor, Tensor], Tensor], own_loss: bool
 ) -> Shared:
@@ -89,7 +43,7 @@ def share_out(
     streams = Streams(axis.rank)
     cuts: dict[str, Cut] = {}
     for region in plan.regions:
-        for path, module in _matching(model, region.module):
+        for path, module in matching(model, region.module):
             columns = [_column(module, name, axis, f"{path}.{name}", cuts) for name in region.columns]
             for name in region.rows:
                 whole = getattr(module, name)
@@ -98,7 +52,7 @@ def share_out(
             module.register_forward_pre_hook(_Enters(Entry(axis, columns), streams))
             module.register_forward_hook(streams.leave, always_call=True)
     for pattern in plan.embeddings:
-        for path, module in list(_matching(model, pattern)):
+        for path, module in list(matching(model, pattern)):
             assert isinstance(module, nn.Embedding), "a plan's embeddings are some"
             _replace(model, path, VocabularyEmbedding(module, axis))
             cuts[f"{path}.weight"] = Cut(0, module.num_embeddings)
@@ -183,12 +137,6 @@ class _Adds:
     def __call__(self, gradient: Tensor) -> Tensor:
         gradient = gradient.clone(memory_format=torch.contiguous_format)
         return collectives.Total(gradient, self.axis, "sum of small gradients").wait()
-
-
-def _matching(model: nn.Module, pattern: str) -> Iterator[tuple[str, nn.Module]]:
-    for name, module in model.named_modules():
-        if name.count(".") == pattern.count(".") and fnmatch.fnmatchcase(name, pattern):
-            yield name, module
 
 
 def _column(parent: nn.Module, name: str, axis: Axis, path: str, cuts: dict[str, Cut]) -> ColumnLinear:
