@@ -1,0 +1,234 @@
+"""What makes a command of the docs a right one, command by command. One that nothing here knows is a failure."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import io
+import logging
+import os
+import re
+import runpy
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+from unittest import mock
+
+from tests.docs.extract import ROOT
+from trainer.lab import arguments as netlab_arguments
+from trainer.lab.command import command_for
+from trainer.lab.layout import Lab, LabError
+
+Judge = Callable[[list[str], "str | None"], None]
+SUBNET = IPv4Network("10.77.0.0/24")
+# A line as ConfigError has it: where, what is wrong, what to do.
+REFUSAL = re.compile(r"[\w.]+: [^\n]+; [^\n]+")
+
+
+class Wrong(AssertionError):
+    """Why a command of the docs does not do what they say."""
+
+
+def judge(text: str, shown: str | None) -> None:
+    """Raise Wrong if what `text` says cannot be done, or does not print what is `shown`."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="&;|>")
+    lexer.whitespace_split, lexer.commenters = True, ""
+    words: list[list[str]] = [[]]
+    for word in lexer:
+        words.append([]) if word in ("&&", ";", "|") else words[-1].append(word)
+    for number, command in enumerate(words):
+        _judge(command, shown if number == len(words) - 1 else None)
+
+
+def _judge(words: list[str], shown: str | None) -> None:
+    if ">" in words:
+        words, shown = words[: words.index(">")], None
+    settings = [word for word in words if re.fullmatch(r"[A-Z_]+=.*", word)]
+    leading = next((number for number, word in enumerate(words) if word not in settings), len(words))
+    words = words[leading:]
+    if not words:
+        return
+    known = JUDGES.get(words[0]) or JUDGES.get(" ".join(words[:2]))
+    if known is None:
+        raise Wrong(
+            f"no test can judge '{words[0]}'; teach tests/docs/judges.py to, or if the block is no command but output,"
+            " begin it with ```text"
+        )
+    known(words, shown)
+
+
+def _train(words: list[str], shown: str | None) -> None:
+    """Composes and resolves, each run of a sweep too; what is shown as refused is refused in these words."""
+    arguments = words[2:] if words[0].startswith("python") else words[1:]
+    code, output = dry_run(arguments)
+    lines = [line for line in output.splitlines() if line]
+    if code:
+        if shown is None or shown.splitlines() != lines[-len(shown.splitlines()) :]:
+            raise Wrong(f"it is refused:\n{output}")
+    elif shown and "\n" not in shown and REFUSAL.fullmatch(shown):
+        raise Wrong("it is shown as refused, and is not")
+    elif shown and "dry_run=true" in arguments:
+        missing = [line for line in shown.splitlines() if line != "…" and line not in output.splitlines()]
+        if missing:
+            raise Wrong(f"it does not print {missing}")
+
+
+def dry_run(arguments: Sequence[str]) -> tuple[int, str]:
+    """The exit code of train.py in this process, with nothing launched, and what it printed."""
+    wanted = [] if "dry_run=true" in arguments else ["dry_run=true"]
+    handlers, level = list(logging.root.handlers), logging.root.level
+    with _as_command("train.py", [*arguments, *wanted]), _printed() as output:
+        try:
+            code = _run(ROOT / "train.py")
+        finally:
+            # Hydra sets up logging anew for each run.
+            logging.root.handlers[:] = handlers
+            logging.root.setLevel(level)
+    return code, output.getvalue()
+
+
+def _netlab(words: list[str], shown: str | None) -> None:
+    """Its own parser takes the line, and what the first host is told is judged by itself."""
+    try:
+        with mock.patch("shutil.which", return_value="/usr/bin/it"):
+            options, command = netlab_arguments.parse(words[1:])
+    except LabError as error:
+        raise Wrong(error) from None
+    if command:
+        lab = Lab("lab", options.hosts or 2, options.ranks_per_host or 1, options.rate or "1gbit", SUBNET)
+        _judge(command_for(lab, 0, command), shown)
+
+
+def _torchrun(words: list[str], shown: str | None) -> None:
+    from torch.distributed.run import parse_args
+
+    options = parse_args(words[1:])
+    places = {"launch.processes": options.nproc_per_node, "launch.nodes": options.nnodes.rpartition(":")[2]}
+    place = [f"{key}={value}" for key, value in places.items() if value.isdigit() and value != "1"]
+    several = ["launch.rendezvous=localhost:29500"] if "launch.nodes" in "".join(place) else []
+    _judge(["python", options.training_script, *options.training_script_args, *place, *several], shown)
+
+
+def _slurm_step(words: list[str], shown: str | None) -> None:
+    _judge(words[words.index("python") :], shown)
+
+
+def _parsed(words: list[str], shown: str | None) -> None:
+    """The script's own parser takes the line; nothing is done."""
+
+    class Accepted(Exception):
+        pass
+
+    parse = argparse.ArgumentParser.parse_args
+
+    def parse_only(parser: argparse.ArgumentParser, *arguments: object, **others: object) -> None:
+        parse(parser, *arguments, **others)  # type: ignore[call-overload]
+        raise Accepted
+
+    with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_only), _as_command(words[0], words[1:]):
+        with _printed() as output, contextlib.suppress(Accepted):
+            code = _run(ROOT / words[0])
+            raise Wrong(f"it ends with {code}: {output.getvalue()}")
+
+
+def _bench(words: list[str], shown: str | None) -> None:
+    from scripts.bench.command_line import NAMES, _parser
+
+    options = _parser().parse_args(words[1:])
+    if not options.list and options.name not in [*NAMES, "all"]:
+        raise Wrong(f"there is no table {options.name}")
+
+
+def _nccl(words: list[str], shown: str | None) -> None:
+    """Done for real: it takes no time. Warnings are no failure."""
+    if "FILE" in words:
+        return _parsed(words, shown)
+    with _as_command(words[0], words[1:]), _printed() as output:
+        code = _run(ROOT / words[0])
+    if code > 1 and shown is None:
+        raise Wrong(f"it ends with {code}: {output.getvalue()}")
+    if shown is not None and shown != output.getvalue().strip():
+        raise Wrong(f"it prints:\n{output.getvalue()}")
+
+
+def _module(words: list[str], shown: str | None) -> None:
+    if importlib.util.find_spec(words[2]) is None:
+        raise Wrong(f"there is no module {words[2]}")
+
+
+def _install(words: list[str], shown: str | None) -> None:
+    """Extras that are named are extras of the package."""
+    project = (ROOT / "pyproject.toml").read_text()
+    for word in words:
+        found = re.fullmatch(r"\.\[(.*)\]", word)
+        for extra in found[1].split(",") if found else []:
+            if not re.search(rf"^{extra} = \[", project, re.MULTILINE):
+                raise Wrong(f"there is no extra {extra}")
+
+
+def _set_up(words: list[str], shown: str | None) -> None:
+    """A script that first makes the virtual environment; the rest is for train.py or pytest."""
+    if not os.access(ROOT / words[0], os.X_OK):
+        raise Wrong(f"{words[0]} cannot be run")
+    if words[0] == "scripts/train":
+        _train(words, shown)
+
+
+def _as_it_stands(words: list[str], shown: str | None) -> None:
+    """A shell's own, or a tool's that is not ours; there is nothing in it that we could break."""
+
+
+JUDGES: dict[str, Judge] = {
+    "python train.py": _train,
+    "python -m": _module,
+    "scripts/train": _set_up,
+    "scripts/test": _set_up,
+    "scripts/netlab": _netlab,
+    "scripts/bench/run": _bench,
+    "scripts/nccl": _nccl,
+    "torchrun": _torchrun,
+    "srun": _slurm_step,
+    "pip install": _install,
+    "git clone": _as_it_stands,
+    "cd": _as_it_stands,
+    "source": _as_it_stands,
+    "export": _as_it_stands,
+    # Every other script of ours has a parser.
+    **{
+        f"scripts/{name}": _parsed
+        for name in ("doctor", "report", "preset", "sweep", "slurm")
+        if (ROOT / "scripts" / name).exists()
+    },
+}
+
+
+def _run(script: Path) -> int:
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+@contextlib.contextmanager
+def _as_command(name: str, arguments: Sequence[str]) -> Iterator[None]:
+    """This process with another command line, and afterwards as it was, environment and all."""
+    before, path, cached = dict(os.environ), list(sys.path), sys.dont_write_bytecode
+    try:
+        with mock.patch.object(sys, "argv", [name, *arguments]):
+            yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        sys.path[:], sys.dont_write_bytecode = path, cached
+
+
+@contextlib.contextmanager
+def _printed() -> Iterator[io.StringIO]:
+    """What is printed within it, on both streams."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+        yield output
