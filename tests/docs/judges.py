@@ -128,10 +128,10 @@ def _parsed(words: list[str], shown: str | None) -> None:
         parse(parser, *arguments, **others)  # type: ignore[call-overload]
         raise Accepted
 
-    with mock.patch.object(argparse.ArgumentParser, "parse_args", parse_only), _as_command(words[0], words[1:]):
-        with _printed() as output, contextlib.suppress(Accepted):
-            code = _run(ROOT / words[0])
-            raise Wrong(f"it ends with {code}: {output.getvalue()}")
+    parsing = mock.patch.object(argparse.ArgumentParser, "parse_args", parse_only)
+    with parsing, _as_command(words[0], words[1:]), _printed() as output, contextlib.suppress(Accepted):
+        code = _run(ROOT / words[0])
+        raise Wrong(f"it ends with {code}: {output.getvalue()}")
 
 
 def _bench(words: list[str], shown: str | None) -> None:
@@ -145,7 +145,8 @@ def _bench(words: list[str], shown: str | None) -> None:
 def _nccl(words: list[str], shown: str | None) -> None:
     """Done for real: it takes no time. Warnings are no failure."""
     if "FILE" in words:
-        return _parsed(words, shown)
+        _parsed(words, shown)
+        return
     with _as_command(words[0], words[1:]), _printed() as output:
         code = _run(ROOT / words[0])
     if code > 1 and shown is None:
