@@ -27,12 +27,14 @@ def main() -> int:
     from hydra.errors import HydraException
     from hydra.types import RunMode
     from omegaconf import DictConfig
+    from yaml import YAMLError
 
     from trainer import meeting, nursery, place
     from trainer.config import explain, resolve
     from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
     from trainer.nccl.command_line import as_text
+    from trainer.preset import compose as presets
     from trainer.spec import ConfigError
 
     conf = pathlib.Path(__file__).parent / "conf"
@@ -55,7 +57,7 @@ def main() -> int:
             if cfg.dry_run:
                 print(describe(run), end="")
             else:
-                launch(run)
+                run.tune.conduct(run, launch)
         except ConfigError as error:
             fail(2, error)
         except (WorkerFailed, Diverged, LostPeer) as error:
@@ -65,6 +67,7 @@ def main() -> int:
             sys.exit(128 + stop.number)
 
     sys.argv[1:] = as_text(sys.argv[1:])
+    presets.register()
     try:
         if place.is_srun_task(os.environ):
             os.environ.update(place.adopt_srun(os.environ))
@@ -76,8 +79,11 @@ def main() -> int:
         task()
     except ConfigError as error:
         fail(2, error)
-    except HydraException as error:
-        fail(2, explain(error, sys.argv[1:], conf))
+    except (HydraException, RecursionError, YAMLError) as error:
+        line = explain(error, sys.argv[1:], conf)
+        if line is None:
+            raise
+        fail(2, line)
     finally:
         nursery.close()
     return max(codes)

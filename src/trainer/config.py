@@ -1,4 +1,5 @@
-"""From a composed Hydra configuration to a checked Run. Only this file and train.py know hydra and omegaconf."""
+"""From a composed Hydra configuration to a checked Run. Only this file, preset/compose.py and train.py know
+hydra and omegaconf."""
 
 from __future__ import annotations
 
@@ -22,11 +23,13 @@ from trainer.model.base import Model
 from trainer.nccl.base import Nccl
 from trainer.optimizer.base import Optimizer
 from trainer.parallel.base import Parallel
+from trainer.preset import compose as presets
 from trainer.profile.base import Profile
 from trainer.run import Batch, Checkpoint, Clip, Evaluate, Launch, Log, Run
 from trainer.schedule.base import Schedule
-from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, validate
+from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, unknown_option, validate
 from trainer.sync.base import Sync
+from trainer.tune.base import Tune
 
 # In the order in which they are checked: the schedule and the model ask the data, so it comes before them; the rule may
 # ask the model.
@@ -40,6 +43,7 @@ GROUPS: dict[str, type[Component]] = {
     "model": Model,
     "sync": Sync,
     "profile": Profile,
+    "tune": Tune,
 }
 NODES: dict[str, type[Spec]] = {
     "batch": Batch,
@@ -75,7 +79,7 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     known = set(Run.model_fields) - {"place"}
     for key in values:
         if key not in known:
-            raise ConfigError(f"{key}: unknown option{did_you_mean(key, known)}")
+            raise ConfigError(presets.misplaced(key) or unknown_option(key, known))
     for group, base in GROUPS.items():
         values[group] = make(values.get(group), base, group)
     # `logger=[]` composes to null; no logger at all is a choice.
@@ -161,8 +165,11 @@ def _check_writable(folder: Path) -> None:
         raise ConfigError(f"folder: cannot write to {existing}; choose another place with folder=<path>")
 
 
-def explain(error: HydraException, overrides: list[str], conf: Path) -> str:
-    """Hydra's complaint about the command line as one line in our form, with what was probably meant."""
+def explain(error: Exception, overrides: list[str], conf: Path) -> str | None:
+    """What made composing fail as one line in our form, with what was probably meant; None if it cannot be told."""
+    told = presets.explain(error, overrides)
+    if told is not None or not isinstance(error, HydraException):
+        return told
     if isinstance(error, MissingConfigException) and error.missing_cfg_file is not None:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
         return f"{group or 'config'}: there is no {group or 'config'} '{name}'{did_you_mean(name, error.options or ())}"
@@ -171,7 +178,7 @@ def explain(error: HydraException, overrides: list[str], conf: Path) -> str:
     if unknown is None:
         return f"command line: {first}; write group=name or option=value"
     choices = [word for word in overrides if re.match(r"[a-z_]+=", word)]
-    return f"{unknown[1]}: unknown option{did_you_mean(unknown[1], _options(choices, conf))}"
+    return unknown_option(unknown[1], _options(choices, conf))
 
 
 def _options(choices: list[str], conf: Path) -> set[str]:

@@ -20,6 +20,7 @@ from trainer.profile.base import Profile
 from trainer.schedule.base import Schedule
 from trainer.spec import Spec
 from trainer.sync.base import Sync
+from trainer.tune.base import Tune
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -113,6 +114,7 @@ class Run(Spec):
     data: Data
     logger: dict[str, Logger]
     profile: Profile
+    tune: Tune = Tune()
 
     place: SkipValidation[Place]
     """where the processes are: who starts them, how many there are, on which device"""

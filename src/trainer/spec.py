@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from trainer.preset import renames
+
 if TYPE_CHECKING:
     from trainer.run import Run
 
@@ -107,6 +109,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean '{near[0]}'?" if near else f"; choose from: {', '.join(known)}"
 
 
+def unknown_option(key: str, known: Iterable[str], word: str | None = None) -> str:
+    """The line for the option `key`, which does not exist: its new name if it was renamed, else what was meant.
+
+    `word` is what is compared with `known`, the whole key by default.
+    """
+    new = renames.read().option(key)
+    if new is not None:
+        return f"{key}: is now called {new}; write {new} instead"
+    return f"{key}: unknown option{did_you_mean(word or key, known)}"
+
+
 def _path(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
@@ -136,7 +149,7 @@ def _explain(error: ValidationError, cls: type[Spec], where: str) -> str:
     others = len({tuple(_keys(other["loc"])) for other in problems}) - 1
     more = f" (and {others} more)" if others else ""
     if problem["type"] == "extra_forbidden":
-        return f"{key}: unknown option{did_you_mean(keys[-1], _fields_at(cls, keys[:-1]))}{more}"
+        return unknown_option(key, _fields_at(cls, keys[:-1]), keys[-1]) + more
     if problem["type"] == "missing":
         return f"{key}: no value is given; set {key}=<value>{more}"
     message = problem["msg"][0].lower() + problem["msg"][1:]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 
+import torch
+
 from trainer.mesh import Mesh
-from trainer.overlap import evidence
+from trainer.overlap import evidence, record
 from trainer.overlap.meter import SUMS, PastSpan, PastStep
 from trainer.overlap.metrics import Ranks
 from trainer.overlap.record import TIMELINES, Record
@@ -32,12 +35,24 @@ def test_every_rank_is_in_the_record_on_one_clock(workers, tmp_path: Path):
     workers(2, _write, tmp_path)
     read = evidence.read(tmp_path)
     assert list(read.hosts) == ["host0", "host1"]
+    assert len(read.devices) == 2
+    assert read.software["torch"] == torch.__version__
+    assert datetime.date.fromisoformat(read.date) <= datetime.date.today()
     assert [(window.step, window.steps) for window in read.windows] == [(10, 2), (20, 1)]
     assert read.windows[0].ranks == [TOTALS, TOTALS]
     assert read.windows[0].timeline == [
         [("comm", "bucket 0", 500.0, 750.0, 64.0, 32.0)],
         [("comm", "bucket 0", 1500.0, 1750.0, 64.0, 32.0)],
     ]
+
+
+def test_nccl_is_named_where_it_carries_the_gradients(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert record._software() == {"torch": torch.__version__}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 30, 7))
+    assert record._software()["nccl"] == "2.30.7"
 
 
 def test_a_step_that_not_all_ranks_have_measured_has_no_timeline(workers, tmp_path: Path):

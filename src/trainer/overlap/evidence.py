@@ -26,6 +26,12 @@ class Header(BaseModel):
     """the host of each rank"""
     links_gbit: list[float | None] = []
     """the nominal speed of each rank's network interface, where it is known"""
+    devices: list[str] = []
+    """what each rank computes with"""
+    software: dict[str, str] = {}
+    """releases of torch, and of NCCL where it was used"""
+    date: str | None = None
+    """of the start, as YYYY-MM-DD"""
 
 
 class Event(NamedTuple):
@@ -84,6 +90,11 @@ class Evidence(NamedTuple):
     windows: Sequence[Window] = ()
     lacks: Sequence[str] = ()
     """what is missing or could not be read, each in a sentence"""
+    devices: Sequence[str] = ()
+    """of each rank, likewise; older records have none"""
+    software: Mapping[str, str] = MappingProxyType({})
+    date: str | None = None
+    """both as in the header"""
 
     def option(self, path: str, default: Any = None) -> Any:
         """The value of an option such as `parallel.data.bucket_cap_mb`, or `default` where the run has none."""
@@ -144,8 +155,9 @@ def read(folder: Path) -> Evidence:
     if headers and headers[0].version != VERSION:
         lacks.append(f"ranks.jsonl is of version {headers[0].version}, this program reads {VERSION}.")
     windows = [line for line in ranks if isinstance(line, Window)]
-    hosts, links = (headers[0].hosts, headers[0].links_gbit) if headers else ([], [])
-    return Evidence(folder, config, metrics, hosts, links, windows, lacks)
+    header = headers[0] if headers else Header(step=0, version=VERSION, hosts=[])
+    machines = (header.devices, header.software, header.date)
+    return Evidence(folder, config, metrics, header.hosts, header.links_gbit, windows, lacks, *machines)
 
 
 def _lines(path: Path, model: type[Line], lacks: list[str], first: type[BaseModel] | None = None) -> list[Any]:

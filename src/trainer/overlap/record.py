@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
+import platform
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from trainer.json_lines import JsonLines
@@ -28,9 +31,11 @@ class Record:
         """`node` names this rank's machine."""
         self.group, self._spacing, self._next = group, max(1, total // TIMELINES), 0
         hosts, links = _to_first(node, group), _to_first(link.speed_gbit(), group)
+        devices = _to_first(_device(), group)
         self._lines = None if hosts is None else JsonLines(path, first_step)
         if self._lines is not None and self._lines.fresh:
-            self._lines.write({"step": 0, "version": VERSION, "hosts": hosts, "links_gbit": links})
+            where = {"hosts": hosts, "links_gbit": links, "devices": devices}
+            self._lines.write({"step": 0, "version": VERSION, **where, "software": _software(), "date": _today()})
 
     def write(self, step: int, window: Sequence[PastStep], ranks: Ranks) -> None:
         """Write a window of steps that ends with `step`; one of them span by span, where it is time for that."""
@@ -51,6 +56,23 @@ class Record:
     def close(self) -> None:
         if self._lines is not None:
             self._lines.close()
+
+
+def _device() -> str:
+    """What this rank computes with."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.machine()} CPU"
+
+
+def _software() -> dict[str, str]:
+    """The releases that decide how fast a step is; NCCL only where it carries the gradients."""
+    found: dict[str, str] = {"torch": torch.__version__}
+    if torch.cuda.is_available() and dist.is_nccl_available():
+        found["nccl"] = ".".join(str(part) for part in torch.cuda.nccl.version())
+    return found
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()
 
 
 def _timeline(everyone: list[PastStep], ahead: Sequence[float]) -> list[list[list[Any]]]:

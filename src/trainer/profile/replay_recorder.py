@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import logging
 import statistics
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,18 @@ log = logging.getLogger(__name__)
 
 # Steps that are passed over while everything warms up, and steps whose median is taken.
 WARMUP_STEPS, RECORDED_STEPS = 3, 10
+
+
+# They hold parameters for the module that they are in, and are never called.
+CONTAINERS = (nn.ParameterList, nn.ParameterDict)
+
+
+def own(layer: nn.Module) -> Iterator[nn.Parameter]:
+    """The parameters that `layer` itself reads."""
+    yield from layer.parameters(False)
+    for held in layer.children():
+        if isinstance(held, CONTAINERS):
+            yield from own(held)
 
 
 class _Pass:
@@ -45,7 +58,9 @@ class ReplayRecorder(Recording):
         self._bytes: dict[str, int] = {}
         self._open: _Pass | None = None
         self._layers = {
-            name: layer for name, layer in module.named_modules() if name and any(True for _ in layer.parameters(False))
+            name: layer
+            for name, layer in module.named_modules()
+            if name and not isinstance(layer, CONTAINERS) and any(True for _ in own(layer))
         }
         self._handles = [module.register_forward_pre_hook(self._begin), module.register_forward_hook(self._end)]
         for name, layer in self._layers.items():
@@ -53,7 +68,7 @@ class ReplayRecorder(Recording):
                 layer.register_forward_pre_hook(lambda *_, name=name: self._enter(name)),
                 layer.register_forward_hook(lambda layer, inputs, output, name=name: self._leave(name, output)),
             ]
-            for parameter in layer.parameters(False):
+            for parameter in own(layer):
                 if parameter.requires_grad:
                     hook = parameter.register_post_accumulate_grad_hook(lambda _, name=name: self._ready(name))
                     self._handles.append(hook)
@@ -70,7 +85,7 @@ class ReplayRecorder(Recording):
         rows = [
             Row(
                 layer=name,
-                parameters=tuple(tuple(p.shape) for p in layer.parameters(False)),
+                parameters=tuple(tuple(p.shape) for p in own(layer)),
                 forward_ms=1000 * statistics.median(forward[name] for forward, _ in times),
                 backward_ms=1000 * statistics.median(backward[name] for _, backward in times),
                 activation_bytes=self._bytes.get(name, 0),

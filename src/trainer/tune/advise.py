@@ -1,0 +1,42 @@
+"""Measure some steps, predict the whole space of settings, and say which are fastest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from trainer.spec import ConfigError
+from trainer.tune.base import Tune
+
+if TYPE_CHECKING:
+    from trainer.run import Run
+
+
+class Advise(Tune):
+    """Settings that would shorten a step, by a simulation of it; nothing is trained, and nothing is kept."""
+
+    steps: Annotated[int, Field(ge=10)] = 16
+    """the number of steps that are measured, once without communication and once with the run's own settings"""
+    allow: Literal["exact", "lossy"] = "exact"
+    """what may change: exact keeps the result, lossy allows hooks that compress"""
+    show: Annotated[int, Field(ge=1)] = 5
+    """the number of settings to show"""
+
+    def check(self, run: Run) -> None:
+        sizes = run.parallel.sizes(run.place.world)
+        if run.place.world == 1 or sizes["data"] == 1:
+            raise ConfigError(
+                "tune: there is one replica, which sends no gradients; start several processes, for example"
+                " launch.processes=2"
+            )
+        if sizes["pipeline"] > 1 or sizes["tensor"] > 1 or run.parallel.data.shard:
+            raise ConfigError("tune: only steps of parallel=ddp are predicted; use it, or tune=none")
+        if run.parallel.data.bucket_cap_mb == "auto":
+            raise ConfigError("parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare")
+        if run.batch.microbatches > 1:
+            raise ConfigError(
+                f"tune: a step of {run.batch.microbatches} micro-batches is not predicted; use batch.microbatches=1"
+            )
+        if run.sync.late or run.sync.apart or (run.sync.early and not run.sync.lazy):
+            raise ConfigError("tune: only steps of sync=strict and sync=next_forward are predicted; use one of them")

@@ -1,0 +1,161 @@
+"""A short run that tells what a step is made of and what its links and hooks cost; collective."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from trainer import replay_table
+from trainer.assemble import assemble
+from trainer.comm.base import CommHook
+from trainer.comm.noop import NoOp
+from trainer.control import Control
+from trainer.logger.base import Metrics, Picture, Writer
+from trainer.loop import steps
+from trainer.mesh import Mesh
+from trainer.nccl.probe import Level, Link
+from trainer.overlap.metrics import gather
+from trainer.profile.base import Profile as Recordings
+from trainer.run import Checkpoint, Run
+from trainer.sync.chunk_plan import Piece
+from trainer.sync.chunks import Chunk
+from trainer.sync.strict import Strict
+from trainer.tune.profile import Point, Profile
+
+# Steps that pass before any are counted: DDP cuts its buckets anew after its first, and memory warms up.
+WARMUP = 3
+# Bytes of the buckets that are timed, and how many are handed over at once: a hook works at a queue, as in a step.
+QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
+# Rounds of each; the first warms up.
+ROUNDS = 4
+# On a link so slow that a round takes as long, larger buckets are on the same line.
+LONG_S = 0.5
+
+
+class _Steps(NamedTuple):
+    """What some steps in a row took."""
+
+    seconds: list[float]
+    """of each"""
+    cpu_s: float
+    """of all together"""
+    lines: list[Metrics]
+
+
+def measure(
+    run: Run, count: int, hooks: Mapping[str, CommHook], links: Mapping[Level, Link], mesh: Mesh, device: torch.device
+) -> Profile:
+    """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`."""
+    control = Control(mesh.control)
+    quiet: dict[str, Any] = {
+        "logger": {},
+        "checkpoint": Checkpoint(every=None),
+        "evaluate": run.evaluate.model_copy(update={"every": None}),
+        "log": run.log.model_copy(update={"every": max(2, count // 4)}),
+        # More than will be done, so that no step is the last, which evaluates.
+        "steps": 2 * (WARMUP + count),
+    }
+    # A recorder of layers counts its own steps.
+    bare = {"comm": NoOp(), "sync": Strict(), "profile": Recordings(record_replay=True)}
+    alone = _run(run.model_copy(update=quiet | bare), count, mesh, device, control)
+    curves = {name: curve(hook, mesh, device, run) for name, hook in hooks.items()}
+    present = _run(run.model_copy(update=quiet), count, mesh, device, control)
+    dist.barrier(group=mesh.control)
+    rows = replay_table.read(run.folder / "replay.csv", "tune")
+    quartiles = statistics.quantiles(present.seconds, n=4)
+    optimizer_s = statistics.median(line["speed/optimizer_ms"] for line in alone.lines[1:]) / 1000
+    layers_s = sum(row.forward_ms + row.backward_ms for row in rows) / 1000
+    link = links.get("between") or links["inside"]
+    hosts: list[Any] = [None] * mesh.world
+    dist.all_gather_object(hosts, (platform.node(), os.environ.get("GROUP_RANK")), group=mesh.control)
+    beside = sum(machine == platform.node() for machine, _ in hosts)
+    return Profile(
+        rows=rows,
+        rest_s=max(0.0, statistics.median(alone.seconds) - layers_s - optimizer_s),
+        optimizer_s=optimizer_s,
+        busy=alone.cpu_s / sum(alone.seconds),
+        cores=len(os.sched_getaffinity(0)) / beside,
+        ranks=mesh.sizes["data"],
+        hosts=len(set(hosts)),
+        wire=(link.alpha_s, link.bytes_per_s),
+        curves=curves,
+        divisible=[name for name, hook in hooks.items() if hook.divisible],
+        present_s=quartiles[1],
+        spread_s=(quartiles[2] - quartiles[0]) / 2,
+    )
+
+
+def curve(hook: CommHook, mesh: Mesh, device: torch.device, run: Run) -> list[Point]:
+    """What buckets of several sizes cost, each of a queue of them, on the slowest rank."""
+    points: list[Point] = []
+    for size, count in QUEUES:
+        points.append(_point(hook, size, count, mesh, device, run))
+        if points[-1].wall_s * count > LONG_S:
+            break
+    return points
+
+
+def _point(hook: CommHook, size: int, count: int, mesh: Mesh, device: torch.device, run: Run) -> Point:
+    state, reduce = hook.build(mesh.groups["data"], run.timeout)
+    buckets = [_bucket(place, count, size, device) for place in range(count)]
+    rounds = []
+    for _ in range(ROUNDS):
+        dist.barrier(group=mesh.control)
+        began, worked = time.perf_counter(), time.process_time()
+        for future in [reduce(state, bucket) for bucket in buckets]:
+            future.wait()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        taken = gather([time.perf_counter() - began, time.process_time() - worked], mesh.control)
+        rounds.append((taken[:, 0].max().item() / count, taken[:, 1].mean().item() / count))
+    hook.close(state)
+    walls, cpus = zip(*rounds[1:], strict=True)
+    return Point(buckets[0].buffer().nbytes, statistics.median(walls), statistics.median(cpus))
+
+
+def _bucket(place: int, count: int, size: int, device: torch.device) -> Any:
+    """Gradients of `size` bytes of one square parameter, as DDP hands them to a hook."""
+    side = round((size // 4) ** 0.5)
+    flat = torch.randn(side * side, device=device) * 1e-3
+    parameter = flat.clone().view(side, side)
+    return Chunk(count - 1 - place, count, [Piece(0, 0, flat.numel())], [parameter], flat)
+
+
+def _run(run: Run, count: int, mesh: Mesh, device: torch.device, control: Control) -> _Steps:
+    job, batches = assemble(run, mesh, device, control)
+    job.writers[:] = [_Memory()]
+    going = steps(job, batches)
+    seconds, worked = [], 0.0
+    for number in range(WARMUP + count):
+        if number == WARMUP:
+            worked = time.process_time()
+        began = time.perf_counter()
+        next(going)
+        seconds.append(time.perf_counter() - began)
+    cpu_s = time.process_time() - worked
+    with job.synchroniser.whole():
+        pass
+    for recording in job.recordings:
+        recording.close()
+    job.close()
+    return _Steps(seconds[WARMUP:], cpu_s, job.history)
+
+
+class _Memory(Writer):
+    """Nothing is kept but the job's own history."""
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        return
+
+    def draw(self, picture: Picture) -> None:
+        return
+
+    def close(self) -> None:
+        return

@@ -1,0 +1,65 @@
+"""The settings that may be chosen: what the compatibility table allows and the user, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainer import compatibility
+from trainer.comm.allreduce import AllReduce
+from trainer.comm.base import CommHook
+from trainer.comm.bf16 import BF16
+from trainer.comm.fp16 import FP16
+from trainer.comm.int8 import Int8
+from trainer.comm.onebit import OneBit
+from trainer.comm.topk import TopK
+from trainer.run import Run
+from trainer.spec import ConfigError
+from trainer.sync.next_forward import NextForward
+from trainer.sync.strict import Strict
+from trainer.tune.program import Choice
+
+SIZES_MB = (None, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0)
+LOSSY: dict[str, type[CommHook]] = {"fp16": FP16, "bf16": BF16, "int8": Int8, "onebit": OneBit, "topk": TopK}
+
+
+def hooks(run: Run, allow: str) -> dict[str, CommHook]:
+    """The hooks by name: the exact one, the run's own with its options, and where it is allowed all that compress."""
+    found: dict[str, CommHook] = {"allreduce": AllReduce()}
+    if allow == "lossy":
+        found |= {name: kind() for name, kind in LOSSY.items()}
+    found[name_of(run.comm)] = run.comm
+    return found
+
+
+def choices(run: Run, allowed: dict[str, CommHook]) -> Iterator[Choice]:
+    """All settings that work together."""
+    for name, hook in allowed.items():
+        if _works(run.model_copy(update={"comm": hook, "sync": Strict()})):
+            yield from (Choice(name, "strict", size) for size in SIZES_MB)
+        lazy = run.sync if isinstance(run.sync, NextForward) else NextForward()
+        if _works(run.model_copy(update={"comm": hook, "sync": lazy})):
+            yield Choice(name, "next_forward", chunk_mb=lazy.chunk_mb)
+
+
+def present(run: Run) -> Choice:
+    """The run's own settings."""
+    cap = run.parallel.data.bucket_cap_mb
+    if isinstance(run.sync, NextForward):
+        return Choice(name_of(run.comm), "next_forward", chunk_mb=run.sync.chunk_mb)
+    assert cap != "auto", "refused"
+    return Choice(name_of(run.comm), "strict", cap)
+
+
+def name_of(hook: CommHook) -> str:
+    """`topk` for trainer.comm.topk.TopK."""
+    return type(hook).__module__.rpartition(".")[2]
+
+
+def _works(run: Run) -> bool:
+    try:
+        run.comm.check(run)
+        run.sync.check(run)
+        compatibility.check(run)
+    except ConfigError:
+        return False
+    return True

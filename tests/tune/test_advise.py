@@ -1,0 +1,63 @@
+"""tune=advise, as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.processes import SMALL, only_run, run
+from trainer.spec import ConfigError
+from trainer.tune import space
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["launch.processes=1"], "tune: there is one replica, which sends no gradients; start several processes"),
+        (["parallel=pipeline"], "tune: only steps of parallel=ddp are predicted; use it, or tune=none"),
+        (["parallel=fsdp"], "tune: only steps of parallel=ddp are predicted; use it, or tune=none"),
+        (["batch.microbatches=2"], "tune: a step of 2 micro-batches is not predicted; use batch.microbatches=1"),
+        (["sync=delayed"], "tune: only steps of sync=strict and sync=next_forward are predicted; use one of them"),
+        (["sync=local_sgd"], "tune: only steps of sync=strict and sync=next_forward are predicted; use one of them"),
+        (
+            ["parallel.data.bucket_cap_mb=auto"],
+            "parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare",
+        ),
+        (["tune.steps=5"], "tune.steps: 5 "),
+        (["tune.allow=all"], "tune.allow: 'all' "),
+    ],
+)
+def test_what_is_not_predicted_is_refused(make_run, options, said):
+    with pytest.raises(ConfigError) as caught:
+        make_run("tune=advise", *options)
+    assert str(caught.value).startswith(said)
+
+
+def test_the_space_keeps_the_result_unless_it_may_change(make_run):
+    exact = make_run("tune=advise")
+    assert {choice.comm for choice in space.choices(exact, space.hooks(exact, "exact"))} == {"allreduce"}
+    lossy = space.hooks(exact, "lossy")
+    assert {choice.comm for choice in space.choices(exact, lossy)} == set(lossy)
+    # What the compatibility table refuses is no choice: norms need the whole gradient.
+    clipped = make_run("tune=advise", "clip.max_norm=1")
+    assert {choice.sync for choice in space.choices(clipped, space.hooks(clipped, "exact"))} == {"strict"}
+
+
+def test_the_runs_own_hook_keeps_its_options(make_run):
+    own = make_run("tune=advise", "comm=topk", "comm.ratio=0.1")
+    assert space.hooks(own, "exact")["topk"] is own.comm
+    assert space.present(own).comm == "topk"
+
+
+def test_it_ends_with_advice_and_trains_nothing(tmp_path):
+    code, output = run(tmp_path, *SMALL, "tune=advise", "tune.steps=10")
+    assert code == 0, output
+    assert "Predicted steps, 2 replicas on 1 host" in output
+    assert "the model is " in output
+    folder = only_run(tmp_path)
+    profile = json.loads((folder / "profile.json").read_text())
+    assert profile["ranks"] == 2
+    assert set(profile["curves"]) == {"allreduce"}
+    assert not (folder / "metrics.jsonl").exists()
+    assert not (folder / "checkpoints").exists()

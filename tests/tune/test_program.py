@@ -1,0 +1,43 @@
+"""Settings become a program of the step."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tune.made_up import MIB, line, profile
+from trainer.tune.program import Choice, gradient_bytes, program
+from trainer.tune.simulate import simulate
+
+# 2 ms of rest, passes of 40 and 80 ms, and an update of 4 ms.
+COMPUTED = 0.126
+
+
+def test_bytes_are_those_of_all_parameters():
+    assert gradient_bytes(profile()) == 16 * MIB
+
+
+@pytest.mark.parametrize(("cap", "buckets"), [(4.0, 4), (5.0, 2), (100.0, 1), (None, 2)])
+def test_buckets_follow_the_cap(cap, buckets):
+    assert len(program(profile(), Choice("allreduce", "strict", cap)).jobs) == buckets
+
+
+def test_one_bucket_hides_nothing_and_small_ones_all_but_the_last():
+    one = simulate(program(profile(), Choice("allreduce", "strict", 100.0)))
+    assert one.step_s == pytest.approx(COMPUTED + 0.161)
+    four = simulate(program(profile(), Choice("allreduce", "strict", 4.0)))
+    # Each travels for 41 ms; the first is ready when a quarter of the backward pass is over.
+    assert four.step_s == pytest.approx(0.042 + 0.020 + 4 * 0.041 + 0.004)
+
+
+def test_a_lazy_rule_hides_beside_the_forward_pass_too():
+    fast = profile(allreduce=line(0.001, 200))
+    strict = simulate(program(fast, Choice("allreduce", "strict", 4.0)))
+    lazy = simulate(program(fast, Choice("allreduce", "next_forward")))
+    assert lazy.step_s < strict.step_s
+    assert lazy.step_s >= COMPUTED - 0.004
+
+
+def test_a_hook_that_may_not_cut_parameters_carries_whole_ones():
+    both = profile(topk=line(0.001, 1000))
+    assert len(program(both, Choice("allreduce", "next_forward", chunk_mb=1.0)).jobs) == 16
+    assert len(program(both, Choice("topk", "next_forward", chunk_mb=1.0)).jobs) == 4
