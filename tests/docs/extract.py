@@ -67,20 +67,23 @@ def in_blocks(page: Path) -> Iterator[Command]:
     """Every command of the page's blocks.
 
     In a block with a line that begins with `$ `, such lines are commands and the others what they print. In any other,
-    each line is one. A backslash continues a line, and what follows two spaces explains it.
+    each line is one. A backslash continues a line, and what follows two spaces explains it. What is exported holds for
+    the rest of the block.
     """
     for block in blocks(page.read_text()):
         if block.language not in SHELL:
             continue
-        session = any(line.startswith("$ ") for line in block.lines)
-        shown: list[str] = []
-        for number, line in reversed(list(_joined(block))):
-            if session and not line.startswith("$ "):
-                shown.insert(0, line)
-            elif line.strip():
-                text = re.split(r" {2,}", line.removeprefix("$ ").strip())[0]
-                yield Command(page.name, number, text, "\n".join(shown).strip() if session else None)
-                shown = []
+        session, exported = any(line.startswith("$ ") for line in block.lines), ""
+        lines = [(number, line) for number, line in _joined(block) if line.strip()]
+        while lines:
+            number, line = lines.pop(0)
+            shown = []
+            while session and lines and not lines[0][1].startswith("$ "):
+                shown.append(lines.pop(0)[1])
+            text = re.split(r" {2,}", line.removeprefix("$ ").strip())[0]
+            yield Command(page.name, number, exported + text, "\n".join(shown) if session else None)
+            if text.startswith("export "):
+                exported += f"{text} && "
 
 
 def _joined(block: Block) -> Iterator[tuple[int, str]]:

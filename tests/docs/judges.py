@@ -17,6 +17,8 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from unittest import mock
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
 from tests.docs.extract import ROOT
 from trainer.lab import arguments as netlab_arguments
 from trainer.lab.command import command_for
@@ -33,24 +35,25 @@ class Wrong(AssertionError):
 
 
 def judge(text: str, shown: str | None) -> None:
-    """Raise Wrong if what `text` says cannot be done, or does not print what is `shown`."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars="&;|>")
+    """Raise Wrong if what `text` says cannot be done, or does not print what is `shown`.
+
+    Places that only the reader has lie in the present folder: /shared and /home.
+    """
+    lexer = shlex.shlex(re.sub(r"(?<![\w.])/(?=shared/|home/)", f"{Path.cwd()}/", text), posix=True, punctuation_chars="&;|>")
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[list[str]] = [[]]
     for word in lexer:
         words.append([]) if word in ("&&", ";", "|") else words[-1].append(word)
-    for number, command in enumerate(words):
-        _judge(command, shown if number == len(words) - 1 else None)
+    with mock.patch.dict(os.environ):
+        for number, command in enumerate(words):
+            _judge(command, shown if number == len(words) - 1 else None)
 
 
 def _judge(words: list[str], shown: str | None) -> None:
     if ">" in words:
         words, shown = words[: words.index(">")], None
-    settings = [word for word in words if re.fullmatch(r"[A-Z_]+=.*", word)]
-    leading = next((number for number, word in enumerate(words) if word not in settings), len(words))
-    words = words[leading:]
-    if not words:
-        return
+    while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+        words = words[1:]
     known = JUDGES.get(words[0]) or JUDGES.get(" ".join(words[:2]))
     if known is None:
         raise Wrong(
@@ -62,7 +65,9 @@ def _judge(words: list[str], shown: str | None) -> None:
 
 def _train(words: list[str], shown: str | None) -> None:
     """Composes and resolves, each run of a sweep too; what is shown as refused is refused in these words."""
-    arguments = words[2:] if words[0].startswith("python") else words[1:]
+    arguments = words[2:] if words[0] == "python" else words[1:]
+    if any(word.startswith("hydra") for word in arguments):
+        arguments = _one_run(arguments)
     code, output = dry_run(arguments)
     lines = [line for line in output.splitlines() if line]
     if code:
@@ -74,6 +79,21 @@ def _train(words: list[str], shown: str | None) -> None:
         missing = [line for line in shown.splitlines() if line != "…" and line not in output.splitlines()]
         if missing:
             raise Wrong(f"it does not print {missing}")
+
+
+def _one_run(arguments: list[str]) -> list[str]:
+    """The first run of a sweep that somebody else leads: a search, or a scheduler of jobs that is not here."""
+    first = []
+    for override in OverridesParser.create().parse_overrides([word for word in arguments if not word.startswith("-")]):
+        if override.key_or_group.startswith("hydra"):
+            continue
+        if override.is_discrete_sweep():
+            first.append(f"{override.get_key_element()}={next(override.sweep_string_iterator())}")
+        elif override.is_sweep_override():
+            first.append(f"{override.get_key_element()}={override.value().start}")
+        else:
+            first.append(override.input_line)
+    return first
 
 
 def dry_run(arguments: Sequence[str]) -> tuple[int, str]:
@@ -110,6 +130,19 @@ def _torchrun(words: list[str], shown: str | None) -> None:
     place = [f"{key}={value}" for key, value in places.items() if value.isdigit() and value != "1"]
     several = ["launch.rendezvous=localhost:29500"] if "launch.nodes" in "".join(place) else []
     _judge(["python", options.training_script, *options.training_script_args, *place, *several], shown)
+
+
+def _slurm(words: list[str], shown: str | None) -> None:
+    """Its own parser takes the line, and the trainer what stands behind it."""
+    _parsed(words, shown)
+    if "--" in words:
+        command = words[words.index("--") + 1 :]
+        _judge(command if command[:1] == ["python"] else ["python", "train.py", *command], shown)
+
+
+def _export(words: list[str], shown: str | None) -> None:
+    """It holds for the commands behind it."""
+    os.environ.update(word.split("=", 1) for word in words[1:])
 
 
 def _slurm_step(words: list[str], shown: str | None) -> None:
@@ -196,13 +229,10 @@ JUDGES: dict[str, Judge] = {
     "git clone": _as_it_stands,
     "cd": _as_it_stands,
     "source": _as_it_stands,
-    "export": _as_it_stands,
+    "export": _export,
+    "scripts/slurm": _slurm,
     # Every other script of ours has a parser.
-    **{
-        f"scripts/{name}": _parsed
-        for name in ("doctor", "report", "preset", "sweep", "slurm")
-        if (ROOT / "scripts" / name).exists()
-    },
+    **{f"scripts/{name}": _parsed for name in ("doctor", "report", "preset", "sweep")},
 }
 
 

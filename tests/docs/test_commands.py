@@ -11,7 +11,11 @@ import torch
 
 from tests.docs.extract import PAGES, ROOT, Command, blocks, in_blocks, in_text
 from tests.docs.judges import Wrong, judge
+from tests.tune.made_up import profile
+from trainer.tune.profile import write
 
+# Where the docs have a profile.json.
+PROFILE = Path("runs/digits/2026-11-30_10-00-00-000000/profile.json")
 COMMANDS = [command for page in PAGES for command in [*in_blocks(page), *in_text(page)]]
 
 
@@ -26,6 +30,10 @@ def _reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     (tmp_path / "mine.py").write_text(_mine())
     (tmp_path / "cluster.env").write_text("NCCL_DEBUG=WARN\n")
+    for folder in ("shared/presets/experiment/team", "home/me/presets/experiment", PROFILE.parent):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "shared/presets/experiment/team/h100_ib.yaml").write_text("# @package _global_\nprecision: bf16\n")
+    write(tmp_path / PROFILE, profile())
 
 
 def _mine() -> str:
@@ -79,6 +87,7 @@ def test_a_page_is_read_as_it_is_meant(tmp_path):
     page = tmp_path / "page.md"
     page.write_text(
         "Say `python train.py comm=fp16 …` or `comm=topk`.\n\n"
+        "```\nexport B=2\npython train.py\n```\n\n"
         "```\nA=1 python train.py a=1   explained\npython train.py \\\n  b=2\n```\n\n"
         "```\n$ python train.py c=3\nc: wrong; right\n$ scripts/doctor runs/x\n```\n\n"
         "```text\npython train.py d=4\n```\n"
@@ -86,10 +95,12 @@ def test_a_page_is_read_as_it_is_meant(tmp_path):
     assert [
         (command.line, command.text, command.shown) for command in sorted(in_blocks(page), key=lambda c: c.line)
     ] == [
-        (4, "A=1 python train.py a=1", None),
-        (5, "python train.py b=2", None),
-        (10, "python train.py c=3", "c: wrong; right"),
-        (12, "scripts/doctor runs/x", ""),
+        (4, "export B=2", None),
+        (5, "export B=2 && python train.py", None),
+        (9, "A=1 python train.py a=1", None),
+        (10, "python train.py b=2", None),
+        (15, "python train.py c=3", "c: wrong; right"),
+        (17, "scripts/doctor runs/x", ""),
     ]
     assert [(command.line, command.text) for command in in_text(page)] == [(1, "python train.py comm=fp16")]
     assert not re.search("d=4", "".join(command.text for command in in_blocks(page)))
