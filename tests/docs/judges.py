@@ -39,7 +39,8 @@ def judge(text: str, shown: str | None) -> None:
 
     Places that only the reader has lie in the present folder: /shared and /home.
     """
-    lexer = shlex.shlex(re.sub(r"(?<![\w.])/(?=shared/|home/)", f"{Path.cwd()}/", text), posix=True, punctuation_chars="&;|>")
+    placed = re.sub(r"(?<![\w.])/(?=shared/|home/)", f"{Path.cwd()}/", text)
+    lexer = shlex.shlex(placed, posix=True, punctuation_chars="&;|>")
     lexer.whitespace_split, lexer.commenters = True, ""
     words: list[list[str]] = [[]]
     for word in lexer:

@@ -15,7 +15,7 @@ from trainer.config import GROUPS, NODES
 ALL = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # What readers have, whoever they are.
-OURS = {"ours", "team"}
+OURS = {"ours", "team", "lab_1g"}
 HEADS = {*GROUPS, *NODES, "logger"}
 
 
