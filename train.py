@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 1
 
 import contextlib
 import datetime
+import functools
 import logging
 import os
 import pathlib
@@ -29,11 +30,13 @@ def main() -> int:
     from omegaconf import DictConfig
 
     from trainer import meeting, nursery, place
-    from trainer.config import explain, resolve
+    from trainer.config import explain, resolve, sweep_of
     from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
     from trainer.nccl.command_line import as_text
+    from trainer.run import Run
     from trainer.spec import ConfigError
+    from trainer.sweep import job as sweep_job
 
     conf = pathlib.Path(__file__).parent / "conf"
     codes = [0]
@@ -45,13 +48,24 @@ def main() -> int:
             print(reason, file=sys.stderr)
 
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
-    def task(cfg: DictConfig) -> None:
+    def task(cfg: DictConfig) -> float | None:
+        """What the run is ranked by, for a sweeper that learns from it."""
         job = HydraConfig.get()
+        folder = pathlib.Path(job.runtime.output_dir) if job.mode == RunMode.MULTIRUN else None
         if not cfg.dry_run and place.launcher(os.environ) == "train":
             nursery.open_early()
-        try:
+
+        def prepare(resume: pathlib.Path | None = None) -> Run:
             with _aloud():
-                run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
+                return resolve(cfg, folder, resume)
+
+        try:
+            if folder is not None and not cfg.dry_run:
+                overrides = job.overrides.task
+                return sweep_job.run(folder, overrides, sweep_of(cfg), prepare, launch, functools.partial(fail, 1))
+            if cfg.sweep.resume is not None:
+                raise ConfigError("sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume")
+            run = prepare()
             if cfg.dry_run:
                 print(describe(run), end="")
             else:
@@ -63,6 +77,7 @@ def main() -> int:
         except Stopped as stop:
             # Ends a sweep as well; Hydra lets nothing but this through.
             sys.exit(128 + stop.number)
+        return None
 
     sys.argv[1:] = as_text(sys.argv[1:])
     try:
