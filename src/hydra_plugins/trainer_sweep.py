@@ -7,6 +7,7 @@ is imported when there is a sweep.
 # Without annotations from the future: Hydra runs this module before it is in sys.modules, where dataclasses would look.
 
 import contextlib
+import logging
 import os
 import sys
 import time
@@ -63,7 +64,7 @@ class Grid(BasicSweeper):
                 OmegaConf.save(self.config, folder / "multirun.yaml")
             grid.write(folder, known)
         if isinstance(self.launcher, Local):
-            self.launcher.expect(jobs, checked)
+            self.launcher.expect(checked)
         returns: list[Sequence[JobReturn]] = []
         for batch in self.split_overrides_to_chunks(jobs, self.max_batch_size) if jobs else ():
             returns.append(self.launcher.launch(batch, initial_job_idx=sum(map(len, returns))))
@@ -100,14 +101,14 @@ class Local(Launcher):
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
-        self._checked: dict[tuple[str, ...], Job] = {}
+        self._jobs: list[Job] = []
         self._progress: Any = None
         if config.hydra.sweeper._target_ != GridConf._target_:
             _refuse_sweeper(config)
 
-    def expect(self, jobs: Sequence[Sequence[str]], checked: Sequence[Job]) -> None:
+    def expect(self, jobs: Sequence[Job]) -> None:
         """Of a sweeper that knows all its jobs before the first starts: they need not be checked again."""
-        self._checked = {tuple(overrides): job for overrides, job in zip(jobs, checked, strict=True)}
+        self._jobs = list(jobs)
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> list[JobReturn]:
         """Run the jobs; those that cannot run are named before the first starts."""
@@ -115,20 +116,22 @@ class Local(Launcher):
         from trainer.sweep import grid
         from trainer.sweep.isolation import stoppable
         from trainer.sweep.progress import Progress
+        from trainer.sweep.result import read_all
 
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
-        if not all(tuple(overrides) in self._checked for overrides in job_overrides):
-            self.expect(job_overrides, check(self.hydra_context, self.config, job_overrides, initial_job_idx))
+        if initial_job_idx == len(self._jobs):
+            self._jobs += check(self.hydra_context, self.config, job_overrides, initial_job_idx)
             if initial_job_idx == 0 and writes(self.config):
                 grid.open_new(Path(self.config.hydra.sweep.dir))
-        jobs = [self._checked[tuple(overrides)] for overrides in job_overrides]
+        jobs = self._jobs[initial_job_idx : initial_job_idx + len(job_overrides)]
         for job in jobs:
-            if job.refused:
+            if job.refused and len(jobs) > 1:
                 self._say(f"sweep: {job.folder.name} is refused and left out: {job.refused}")
         if self._progress is None:
             trials = OmegaConf.select(self.config, "hydra.sweeper.n_trials") or 0
-            self._progress = Progress(max(trials, len(self._checked)))
+            before = read_all(Path(self.config.hydra.sweep.dir))
+            self._progress = Progress(max(trials, len(self._jobs)), before)
         try:
             with stoppable():
                 return [self._run(job) for job in jobs]
@@ -197,6 +200,8 @@ def check(context: HydraContext, master: DictConfig, batch: Sequence[Sequence[st
 
     jobs = []
     before = HydraConfig.instance().cfg
+    # Each run says it again when it begins.
+    logging.disable(logging.INFO)
     try:
         for number, overrides in enumerate(batch, first):
             config = context.config_loader.load_sweep_config(master, list(overrides))
@@ -214,6 +219,7 @@ def check(context: HydraContext, master: DictConfig, batch: Sequence[Sequence[st
                 refused = str(error)
             jobs.append(Job(config, folder, refused))
     finally:
+        logging.disable(logging.NOTSET)
         HydraConfig.instance().cfg = before
     return jobs
 

@@ -29,14 +29,15 @@ def conclude(sweep: Path, options: Sweep) -> int:
     try:
         from trainer.sweep import page
 
-        print(f"sweep: {ranking.write(ranked, sweep)}")
-        print(f"sweep: {page.write(ranked, sweep)}", flush=True)
+        print(f"table: {ranking.write(ranked, sweep)}")
+        print(f"page: {page.write(ranked, sweep)}")
     except Exception as error:  # whatever is wrong with a page, the runs are done
         print(f"sweep: failed with {type(error).__name__}: {error}; scripts/sweep {sweep} tries again", file=sys.stderr)
     if ranked.nobody_wrote:
         print(ranked.nobody_wrote, file=sys.stderr)
     if unended := [name for name, result in results.items() if result.status in ("running", "stopped")]:
         print(f"sweep: {len(unended)} runs did not end; go on with python train.py -m sweep.resume={sweep}")
+    print(f"sweep folder: {sweep}", flush=True)
     return ranked.code
 
 

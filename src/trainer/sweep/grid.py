@@ -36,13 +36,20 @@ def remaining(asked: Sequence[Sequence[str]], grid: Grid, results: Mapping[str, 
     """Compare what is asked for with the folder's grid and results; nothing asked for means the whole grid.
 
     A run that is done is left; one that began and did not end goes on in its folder; a failed one is tried again, and a
-    refused one is checked again; a new one gets the next free number.
+    refused one is checked again; a new one gets the next free number. Raises ConfigError where all are new: another
+    sweep was meant, or an option that all its runs share is missing.
     """
     known = {identity(overrides): name for name, overrides in grid.items()}
     wanted = {identity(overrides): overrides for overrides in asked or grid.values()}
     numbers = [int(name) for name in grid if name.isdigit()]
     free = 1 + max(numbers, default=-1)
     new = [key for key in wanted if key not in known]
+    if grid and len(new) == len(wanted):
+        given = " ".join(sorted(set.intersection(*(set(identity(overrides)) for overrides in grid.values()))))
+        raise ConfigError(
+            f"sweep.resume: none of the {len(new)} runs asked for is one of the sweep's, all of which have:"
+            f" {given or 'nothing in common'}; give what it was given, or sweep.resume alone"
+        )
     names = {**known, **{key: str(free + at) for at, key in enumerate(new)}}
     jobs, counts = {}, {"done": 0, "begun": 0}
     for key, overrides in wanted.items():

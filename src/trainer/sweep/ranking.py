@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from trainer.sweep.result import Result, split, swept
 NAME = "sweep.csv"
 # Rows of the terminal's table; the file and the page have all.
 SHOWN = 40
+WIDTH = 160
 
 
 class Entry(NamedTuple):
@@ -105,7 +107,8 @@ def show(ranking: Ranking, title: str, console: Console | None = None) -> None:
         table.add_row(*map(Text, cells), style="bold" if entry.place == 1 else None)
     if left := len(ranking.entries) - SHOWN:
         table.caption = f"and {left} more" if left > 0 else None
-    (console or Console(soft_wrap=True)).print(table)
+    # A file has no width, and a table of reasons needs more than the usual guess.
+    (console or Console(width=None if sys.stdout.isatty() else WIDTH)).print(table)
 
 
 def as_csv(ranking: Ranking) -> str:
