@@ -103,7 +103,8 @@ class Local(Launcher):
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
         self._jobs: list[Job] = []
         self._progress: Any = None
-        if config.hydra.sweeper._target_ != GridConf._target_:
+        self._learns = config.hydra.sweeper._target_ != GridConf._target_
+        if self._learns:
             _refuse_sweeper(config)
 
     def expect(self, jobs: Sequence[Job]) -> None:
@@ -130,18 +131,20 @@ class Local(Launcher):
                 self._say(f"sweep: {job.folder.name} is refused and left out: {job.refused}")
         if self._progress is None:
             trials = OmegaConf.select(self.config, "hydra.sweeper.n_trials") or 0
+            refused = sum(bool(job.refused) for job in self._jobs)
             before = read_all(Path(self.config.hydra.sweep.dir))
-            self._progress = Progress(max(trials, len(self._jobs)), before)
+            self._progress = Progress(max(trials, len(self._jobs)), refused, before)
         try:
             with stoppable():
-                return [self._run(job) for job in jobs]
-        except Stopped as stop:
-            code: Any = 128 + stop.number
-        except SystemExit as stop:
-            code = stop.code
-        # Hydra would end here.
-        _conclude(self.config)
-        sys.exit(code)
+                returned = [self._run(job) for job in jobs]
+        except (Stopped, SystemExit) as stop:
+            # Nothing that Hydra calls at the end of a sweep would be called.
+            _conclude(self.config)
+            sys.exit(128 + stop.number if isinstance(stop, Stopped) else stop.code)
+        if self._learns and len(self._jobs) >= self._progress.total and self._progress.best is None:
+            # Optuna fails where none of its trials has a value.
+            sys.exit(_conclude(self.config))
+        return returned
 
     def _run(self, job: Job) -> JobReturn:
         from trainer.config import sweep_of
@@ -181,7 +184,18 @@ class Local(Launcher):
 
 
 class Ranking(Callback):
-    """Ends a sweep with its table; a run of it that failed or was refused is in the exit code."""
+    """Tells a sweeper which values are good, and ends a sweep with its table."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Optuna's direction is the objective's, unless the user says another, which is then refused."""
+        from trainer.config import sweep_of
+        from trainer.spec import ConfigError
+
+        said = any(each.startswith("hydra.sweeper.direction=") for each in config.hydra.overrides.hydra)
+        if "direction" in config.hydra.sweeper and not said:
+            # What is wrong with the options is told by the sweeper, whose exceptions Hydra lets through.
+            with contextlib.suppress(ConfigError):
+                config.hydra.sweeper.direction = _direction(sweep_of(config))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Exit with a code that is not 0, as a single run does."""
@@ -280,12 +294,16 @@ def _refuse_sweeper(config: DictConfig) -> None:
         )
     direction = OmegaConf.select(config, "hydra.sweeper.direction")
     named = str(getattr(direction, "name", direction))
-    wanted = "maximize" if options.largest_first else "minimize"
+    wanted = _direction(options)
     if named in ("minimize", "maximize") and named != wanted:
         raise ConfigError(
             f"hydra.sweeper.direction: {named} would look for the worst {options.title}; set"
             f" hydra.sweeper.direction={wanted}, or sweep.direction"
         )
+
+
+def _direction(options: Any) -> str:
+    return "maximize" if options.largest_first else "minimize"
 
 
 @dataclass

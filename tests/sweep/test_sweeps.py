@@ -197,3 +197,9 @@ def test_ranks_of_another_launcher_leave_the_sweeps_files_to_the_first(train, tm
         assert train("-m", *SMALL, "batch.size=32,64", f"hydra.sweep.dir={tmp_path / 'here'}") == 0
         assert (tmp_path / "here" / "sweep.csv").exists() == (rank == "0")
         assert ("sweep:" in capsys.readouterr().out) == (rank == "0")
+
+
+def test_a_preset_search_space_is_a_grid_too(train):
+    assert train("-m", *SMALL, "search=buckets_hooks") == 0
+    pairs = {(run.parallel.data.bucket_cap_mb, type(run.comm).__name__) for run in train.runs}
+    assert len(pairs) == len(train.runs) == 15
