@@ -41,8 +41,8 @@ def test_two_keys_are_a_heat_map_with_a_cell_for_every_run():
     chart = charts.draw(rank(grid("bucket", "comm"), Sweep()))
     cells = {(row["x"], row["y"]): (row["label"], row["good"]) for row in chart.spec["data"]["values"]}
     assert len(cells) == 9
-    assert cells["2", "1"] == ("7.000", 0.85)
-    assert cells["0", "0"] == ("0", 0.15)
+    assert cells["2", "1"] == ("7.000", 0.62)
+    assert cells["0", "0"] == ("0", 0.12)
     assert cells["2", "2"] == ("failed", 0.0)
     drawn = svg(chart)
     assert ">failed</text>" in drawn
@@ -51,7 +51,7 @@ def test_two_keys_are_a_heat_map_with_a_cell_for_every_run():
 
 def test_the_darkest_cell_is_the_best_where_less_is_better():
     chart = charts.draw(rank(grid("bucket", "comm"), Sweep(objective="speed/step_ms")))
-    assert next(row["good"] for row in chart.spec["data"]["values"] if row["best"]) == 0.85
+    assert next(row["good"] for row in chart.spec["data"]["values"] if row["best"]) == 0.62
     assert next(row["label"] for row in chart.spec["data"]["values"] if row["best"]) == "0"
 
 
@@ -68,7 +68,7 @@ def test_more_keys_are_lines_through_all_of_them_to_the_value():
 def test_two_keys_of_which_few_pairs_were_tried_are_lines_too():
     results = {str(at): result(f"lr={at / 7}", f"momentum={at}", value=float(at)) for at in range(14)}
     chart = charts.draw(rank(results, Sweep()))
-    labels = [mark["label"] for mark in chart.spec["layer"][1]["data"]["values"] if mark["axis"] == "lr"]
+    labels = [mark["label"] for mark in chart.spec["layer"][2]["data"]["values"] if mark["axis"] == "lr"]
     assert labels == ["0", "0.4643", "0.9286", "1.393", "1.857"]
     assert svg(chart)
 

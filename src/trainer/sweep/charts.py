@@ -15,6 +15,7 @@ from trainer.sweep.ranking import Entry, Ranking
 VALUES = 12
 CELL = 42
 HEIGHT = 320
+TICK: dict[str, Any] = {"type": "text", "align": "right", "dx": -8, "fontSize": 11}
 
 
 def draw(ranking: Ranking) -> Chart | None:
@@ -77,7 +78,8 @@ def _heat_map(ranking: Ranking) -> Chart:
             "best": entry.place == 1,
             "says": _says(ranking, entry),
         }
-        for entry in ranking.entries
+        # The best is drawn last, over its neighbours.
+        for entry in reversed(ranking.entries)
     ]
     ys = _values(ranking.entries, down)
     x = {"field": "x", "type": "nominal", "sort": _values(ranking.entries, across)}
@@ -107,7 +109,7 @@ def _heat_map(ranking: Ranking) -> Chart:
             },
         ],
     )
-    says = f"{ranking.options.title} of each run; the darker the better."
+    says = f"{ranking.options.title} of each run; the stronger the colour, the better."
     return Chart("settings", f"{across} and {down}", says, spec, [("series2", "the best run")])
 
 
@@ -121,12 +123,13 @@ def _coordinates(ranking: Ranking, valued: Sequence[Entry]) -> Chart:
     }
     marks: list[dict[str, Any]] = []
     points: list[dict[str, Any]] = []
-    for axis, column in columns.items():
+    for at, (axis, column) in enumerate(columns.items()):
         heights, ticks = _scale(list(column.values()), by_value=axis != title)
         marks += [{"axis": axis, "y": y, "label": label} for y, label in ticks]
         points += [
             {
                 "axis": axis,
+                "at": at,
                 "y": heights[column[entry.job]],
                 "job": entry.job,
                 "good": goodness(entry),
@@ -140,6 +143,7 @@ def _coordinates(ranking: Ranking, valued: Sequence[Entry]) -> Chart:
     y = {"field": "y", "type": "quantitative", "scale": {"domain": [0, 1]}, "axis": None}
     labels = {"title": None, "labelAngle": 0, "orient": "top", "domain": False, "ticks": False, "labelLimit": 240}
     best = {"test": "datum.best", "value": var("series2")}
+    shade = {"field": "good", "type": "quantitative", "scale": None}
     spec = chart.spec(
         HEIGHT,
         encoding={"x": {**x, "axis": {**labels, "grid": True}}, "y": y},
@@ -150,29 +154,29 @@ def _coordinates(ranking: Ranking, valued: Sequence[Entry]) -> Chart:
                 "mark": {"type": "line", "aria": False, "point": {"size": 60, "opacity": 1}},
                 "encoding": {
                     "detail": {"field": "job"},
-                    "order": {"field": "axis", "sort": axes},
+                    "order": {"field": "at", "type": "quantitative"},
                     "color": {"condition": best, "value": var("series")},
-                    "opacity": {"field": "good", "type": "quantitative", "scale": None},
+                    "opacity": {**shade, "condition": {"test": "datum.best", "value": 1}},
                     "strokeWidth": {"condition": {"test": "datum.best", "value": 3}, "value": 1.5},
                     "tooltip": {"field": "says"},
                 },
             },
-            {
-                "name": "marks",
-                "data": {"values": marks},
-                "mark": {
-                    "type": "text",
-                    "align": "right",
-                    "dx": -8,
-                    "fill": var("muted"),
-                    "fontSize": 11,
-                    "aria": False,
-                },
-                "encoding": {"text": {"field": "label"}},
-            },
+            # Twice: the lines that pass under a text are kept off it.
+            *(
+                {
+                    "name": name,
+                    "data": {"values": marks},
+                    "mark": {**TICK, **paint, "aria": False},
+                    "encoding": {"text": {"field": "label"}},
+                }
+                for name, paint in (
+                    ("halo", {"stroke": var("paper"), "strokeWidth": 4, "fill": var("paper")}),
+                    ("marks", {"fill": var("ink")}),
+                )
+            ),
         ],
     )
-    says = f"A line for each run through its values to its {title}; the darker the better."
+    says = f"A line for each run through its values to its {title}; the stronger the colour, the better."
     return Chart("settings", "All that was swept", says, spec, [("series2", "the best run")])
 
 
@@ -191,7 +195,7 @@ def _scale(values: Sequence[str], by_value: bool) -> tuple[dict[str, float], lis
 
 
 def _goodness(ranking: Ranking) -> Any:
-    """How good a run is, from 0.15, the worst, to 0.85; 0 where it has no value."""
+    """How strong a run's colour is, from 0.12, the worst, to 0.62, on which text is readable; 0 without a value."""
     known = [value for entry in ranking.entries if (value := entry.result.value) is not None]
     low, wide = min(known), max(known) - min(known)
 
@@ -200,7 +204,7 @@ def _goodness(ranking: Ranking) -> Any:
         if value is None:
             return 0.0
         share = (value - low) / wide if wide else 1.0
-        return round(0.15 + 0.7 * (share if ranking.options.largest_first else 1 - share), 3)
+        return round(0.12 + 0.5 * (share if ranking.options.largest_first else 1 - share), 3)
 
     return good
 
