@@ -1,4 +1,4 @@
-"""From a composed Hydra configuration to a checked Run. Only this file and train.py know hydra and omegaconf."""
+"""From a composed Hydra configuration to a checked Run. Only this file, train.py and Hydra's plugins know it."""
 
 from __future__ import annotations
 
