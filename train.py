@@ -7,7 +7,6 @@ Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 1
 
 import contextlib
 import datetime
-import functools
 import logging
 import os
 import pathlib
@@ -61,8 +60,9 @@ def main() -> int:
 
         try:
             if folder is not None and not cfg.dry_run:
-                overrides = job.overrides.task
-                return sweep_job.run(folder, overrides, sweep_of(cfg), prepare, launch, functools.partial(fail, 1))
+                first = os.environ.get("RANK", "0") == "0" and cfg.launch.node_rank == 0
+                told = job.overrides.task
+                return sweep_job.run(folder, told, sweep_of(cfg), prepare, launch, fail, keeps=first)
             if cfg.sweep.resume is not None:
                 raise ConfigError("sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume")
             run = prepare()

@@ -28,9 +28,9 @@ def test_all_but_what_is_done_remains_in_its_folders():
 
 
 def test_the_same_grid_in_another_order_is_the_same():
-    asked = [["seed=4", "model=mlp"], ["seed=0", "model=mlp", "sweep.objective=eval/loss"]]
+    asked = [["seed=4", "launch.node_rank=1", "model=mlp"], ["seed=0", "model=mlp", "sweep.objective=eval/loss"]]
     rest = remaining(asked, GRID, RESULTS)
-    assert rest.jobs == {"4": ["seed=4", "model=mlp"]}
+    assert rest.jobs == {"4": asked[0]}
     assert rest.lines[1:] == [
         "the grid asked for lacks 3 runs of this sweep, which are left as they are and ranked too: 1, 2, 3"
     ]

@@ -17,7 +17,7 @@ from trainer.sweep.result import keep, read
 
 def begin(folder, start=lambda run: None, prepare=lambda resume: None, overrides=("comm=fp16",)):
     said = []
-    value = job.run(folder, overrides, Sweep(), prepare, start, said.append)
+    value = job.run(folder, overrides, Sweep(), prepare, start, lambda code, reason: said.append((code, reason)))
     return value, said
 
 
@@ -37,7 +37,7 @@ def test_what_ends_a_single_run_is_the_reason(tmp_path, error):
     def fail(run):
         raise error
 
-    assert begin(tmp_path, fail) == (None, [str(error)])
+    assert begin(tmp_path, fail) == (None, [(1, str(error))])
     assert (read(tmp_path).status, read(tmp_path).reason) == ("failed", str(error))
 
 
@@ -45,7 +45,7 @@ def test_a_run_that_cannot_be_is_refused_and_not_started(tmp_path):
     def refuse(resume):
         raise ConfigError("comm: not with this")
 
-    assert begin(tmp_path, lambda run: pytest.fail("started"), refuse) == (None, ["comm: not with this"])
+    assert begin(tmp_path, lambda run: pytest.fail("started"), refuse) == (None, [(2, "comm: not with this")])
     assert (read(tmp_path).status, read(tmp_path).reason) == ("refused", "comm: not with this")
 
 

@@ -7,8 +7,8 @@ from trainer.sweep.progress import Progress
 
 
 def test_a_line_says_which_run_the_best_and_the_time_left():
-    progress = Progress(3, refused=1)
-    assert progress.starts("0", ["comm=fp16"]) == "sweep: run 1 of 3, 0: comm=fp16"
+    progress = Progress(3, refused=1, keys=["comm"])
+    assert progress.starts("0", ["model=mlp", "comm=fp16"]) == "sweep: run 1 of 3, 0: comm=fp16"
     assert progress.ended("0", result("comm=fp16", value=5.0), 60.0) == (
         "sweep: run 1 of 3, 0: done in 60.0 s; speed/samples_per_s 5.000; best so far 5.000 (0); about 0:01:00 left"
     )

@@ -32,9 +32,7 @@ def test_a_grid_is_run_and_ranked(train, tmp_path, capsys):
     ]
     assert (sweep / "sweep.html").exists()
     printed = capsys.readouterr().out.splitlines()
-    assert any(
-        line.startswith("sweep: run 1 of 6, 0: ") and line.endswith("batch.size=32 comm=fp16") for line in printed
-    )
+    assert "sweep: run 1 of 6, 0: batch.size=32 comm=fp16" in printed
     ended = next(line for line in printed if line.startswith("sweep: run 3 of 6, 2: done in "))
     assert "speed/samples_per_s 64.00; best so far 64.00 (2); about 0:00:0" in ended
 
@@ -196,6 +194,7 @@ def test_ranks_of_another_launcher_leave_the_sweeps_files_to_the_first(train, tm
             monkeypatch.setenv(name, value)
         assert train("-m", *SMALL, "batch.size=32,64", f"hydra.sweep.dir={tmp_path / 'here'}") == 0
         assert (tmp_path / "here" / "sweep.csv").exists() == (rank == "0")
+        assert (tmp_path / "here" / "0" / "result.json").exists() == (rank == "0")
         assert ("sweep:" in capsys.readouterr().out) == (rank == "0")
 
 
@@ -203,3 +202,18 @@ def test_a_preset_search_space_is_a_grid_too(train):
     assert train("-m", *SMALL, "search=buckets_hooks") == 0
     pairs = {(run.parallel.data.bucket_cap_mb, type(run.comm).__name__) for run in train.runs}
     assert len(pairs) == len(train.runs) == 15
+
+
+def test_nodes_that_are_not_the_first_leave_the_sweeps_files_to_it(train, tmp_path, capsys):
+    node = ("launch.nodes=2", "launch.rendezvous=localhost:1", "hydra.sweep.dir=here")
+    assert train("-m", *SMALL, "batch.size=32,64", *node, "launch.node_rank=1") == 0
+    assert not list(tmp_path.glob("here/**/result.json"))
+    assert "sweep:" not in capsys.readouterr().out
+    assert train("-m", *SMALL, "batch.size=32,64", *node, "launch.node_rank=0") == 0
+    assert len(read_all(tmp_path / "here")) == 2
+    (tmp_path / "here" / "1" / "result.json").unlink()
+    place = ("launch.rendezvous=localhost:2", "launch.node_rank=1", "sweep.resume=here")
+    for given in ((), (*SMALL, "batch.size=64,32", "launch.nodes=2")):
+        assert train("-m", *given, *place) == 0
+        (run,) = train.runs
+        assert (run.batch.size, run.launch.rendezvous, run.launch.node_rank) == (64, "localhost:2", 1)

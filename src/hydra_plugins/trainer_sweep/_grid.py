@@ -67,10 +67,12 @@ class Grid(BasicSweeper):
         known = grid.read(folder)
         if writes(self.config):
             grid.claim(folder)
-        own = [str(each.input_line) for each in overrides if each.key_or_group.startswith("sweep.")]
-        if len(own) == len(overrides):
-            # Only the folder is named: all of its grid is asked for.
-            jobs = [[*job, *own] for job in known.values()]
+        if all(each.key_or_group.startswith(("sweep.", "launch.")) for each in overrides):
+            # Only the folder is named, and how to rank and where to run: all of its grid is asked for.
+            own = {each.get_key_element(): str(each.input_line) for each in overrides}
+            jobs = [
+                [*(each for each in job if each.partition("=")[0] not in own), *own.values()] for job in known.values()
+            ]
         rest = grid.remaining(jobs, known, result.read_all(folder))
         if speaks(self.config):
             print(*(f"sweep: {line}" for line in rest.lines), sep="\n", flush=True)

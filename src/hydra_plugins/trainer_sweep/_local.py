@@ -42,7 +42,7 @@ class Local(Launcher):
         from trainer.sweep import grid
         from trainer.sweep.isolation import stoppable
         from trainer.sweep.progress import Progress
-        from trainer.sweep.result import read_all
+        from trainer.sweep.result import read_all, swept
 
         setup_globals()
         configure_log(self.config.hydra.hydra_logging, self.config.hydra.verbose)
@@ -58,7 +58,8 @@ class Local(Launcher):
             trials = OmegaConf.select(self.config, "hydra.sweeper.n_trials") or 0
             refused = sum(bool(job.refused) for job in self._jobs)
             before = read_all(Path(self.config.hydra.sweep.dir))
-            self._progress = Progress(max(trials, len(self._jobs)), refused, before)
+            keys = swept([job.config.hydra.overrides.task for job in self._jobs])
+            self._progress = Progress(max(trials, len(self._jobs)), refused, before, keys)
         try:
             with stoppable():
                 returned = [self._run(job) for job in jobs]

@@ -13,6 +13,7 @@ from trainer.spec import ConfigError
 from trainer.sweep.result import Result, read_all
 
 NAME = "grid.json"
+FOREIGN = ("sweep.", "hydra.", "hydra/", "launch.node_rank=", "launch.rendezvous=")
 # Names of folders and what their runs are told.
 Grid = Mapping[str, Sequence[str]]
 
@@ -28,8 +29,8 @@ class Rest(NamedTuple):
 
 
 def identity(overrides: Iterable[str]) -> frozenset[str]:
-    """What makes two runs of a sweep the same: their options, less those that concern the sweep itself."""
-    return frozenset(each for each in overrides if not each.lstrip("+~").startswith(("sweep.", "hydra.", "hydra/")))
+    """What makes two runs of a sweep the same: their options, less those of the sweep itself and of a node's own."""
+    return frozenset(each for each in overrides if not each.lstrip("+~").startswith(FOREIGN))
 
 
 def remaining(asked: Sequence[Sequence[str]], grid: Grid, results: Mapping[str, Result]) -> Rest:

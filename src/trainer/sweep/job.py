@@ -29,13 +29,15 @@ def run(
     options: Sweep,
     prepare: Callable[[Path | None], Run],
     start: Callable[[Run], None],
-    tell: Callable[[str], None],
+    tell: Callable[[int, str], None],
+    keeps: bool = True,
 ) -> float | None:
-    """Prepare and start the run in `folder`, keep its result there, and give the value that ranks it, if it has one.
+    """Prepare and start the run in `folder`, and give the value that ranks it, if it has one.
 
+    Its result is kept in the folder, by the one process that `keeps` it where several go through the sweep together.
     `prepare` is given the checkpoint that the run goes on from. What would end a single run is the result's reason, and
-    `tell` is told. A signal ends the sweep as well, and so does a failure that leaves the processes of torchrun or srun
-    out of step.
+    `tell` is told, with the exit code. A signal ends the sweep as well, and so does a failure that leaves the processes
+    of torchrun or srun out of step.
     """
     before = read(folder)
     if before is not None and identity(before.overrides) != identity(overrides):
@@ -43,7 +45,8 @@ def run(
     spent = before.seconds if before else 0.0
     options = options.model_copy(update={"resume": None})
     result = Result(overrides=list(overrides), options=options, status="running", seconds=spent)
-    _keep(folder, result)
+    if keeps:
+        keep(folder, result)
     began, error = time.monotonic(), None
     # What holds where nothing below says another.
     ended: dict[str, object] = {"status": "stopped", "reason": "stopped by a signal"}
@@ -51,14 +54,15 @@ def run(
         status, error = _attempt(lambda: prepare(_own_checkpoint(folder) if before else None), start)
         ended = {"status": status, "reason": "" if error is None else _in_words(error)}
         if error is not None:
-            tell(str(ended["reason"]))
+            tell(2 if status == "refused" else 1, str(ended["reason"]))
     except Stopped as stop:
         ended["reason"] = f"stopped by {stop}"
         raise
     finally:
         result = result.model_copy(update={**ended, "seconds": spent + time.monotonic() - began})
         result = result if result.status == "refused" else measured(folder, result, options)
-        _keep(folder, result)
+        if keeps:
+            keep(folder, result)
     if error is not None and place.launcher(os.environ) == "other" and not isinstance(error, (ConfigError, Diverged)):
         sys.exit(1)
     return result.value
@@ -95,9 +99,3 @@ def _in_words(error: Exception) -> str:
         return f"folder: {error.strerror}; make room, and go on with sweep.resume"
     traceback.print_exception(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _keep(folder: Path, result: Result) -> None:
-    """Of several processes that all run it, the first writes."""
-    if os.environ.get("RANK", "0") == "0":
-        keep(folder, result)

@@ -8,18 +8,21 @@ from collections.abc import Mapping, Sequence
 
 from trainer.report import units
 from trainer.sweep.ranking import Entry, rank
-from trainer.sweep.result import Result
+from trainer.sweep.result import Result, split
 
 
 class Progress:
-    """Counts the runs of a sweep; every line says where it stands."""
+    """Counts the runs of a sweep; every line says where it stands. `keys` are swept, as far as that is known."""
 
-    def __init__(self, total: int, refused: int = 0, before: Mapping[str, Result] | None = None) -> None:
+    def __init__(
+        self, total: int, refused: int = 0, before: Mapping[str, Result] | None = None, keys: Sequence[str] = ()
+    ) -> None:
         self.total = total
         """the number of runs that this process will do"""
         self._idle = refused
         """of those to come, the ones known to take no time"""
         self._results = dict(before or {})
+        self._keys = keys
         self._ended = 0
         self._took: list[float] = []
 
@@ -29,7 +32,8 @@ class Progress:
         return rank(self._results, next(reversed(self._results.values())).options).best if self._results else None
 
     def starts(self, job: str, overrides: Sequence[str]) -> str:
-        return f"sweep: run {self._ended + 1} of {self.total}, {job}: {' '.join(overrides) or 'no overrides'}"
+        shown = [each for each in overrides if split(each)[0] in self._keys] or overrides
+        return f"sweep: run {self._ended + 1} of {self.total}, {job}: {' '.join(shown)}"
 
     def ended(self, job: str, result: Result, seconds: float) -> str:
         """Count the run; `seconds` is what it took now."""
