@@ -26,7 +26,7 @@ def test_what_is_no_result_is_none(tmp_path, text):
     assert read(tmp_path) is None
 
 
-def test_a_full_disk_keeps_the_old_file_and_the_new_result_in_memory(tmp_path, monkeypatch, caplog):
+def test_a_full_disk_keeps_the_old_file_and_what_is_known_in_memory(tmp_path, monkeypatch, caplog):
     keep(tmp_path / "0", result(status="running"))
     write_text = Path.write_text
 
@@ -35,10 +35,14 @@ def test_a_full_disk_keeps_the_old_file_and_the_new_result_in_memory(tmp_path, m
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    keep(tmp_path / "0", result(value=2.0))
-    keep(tmp_path / "1", result(value=1.0))
-    assert [known.value for known in read_all(tmp_path).values()] == [2.0, 1.0]
-    assert "could not be written (No space left on device)" in caplog.text
+    # Done, but whether all its metrics were written nobody knows.
+    assert keep(tmp_path / "0", result(value=2.0)).status == "failed"
+    keep(tmp_path / "1", result(status="refused", reason="no"))
+    assert [(known.status, known.value, known.reason) for known in read_all(tmp_path).values()] == [
+        ("failed", None, "its result could not be written (No space left on device)"),
+        ("refused", None, "no"),
+    ]
+    assert f"sweep: {tmp_path / '0'}: its result could not be written (No space left on device)" in caplog.text
     monkeypatch.undo()
     assert '"running"' in (tmp_path / "0" / "result.json").read_text()
     keep(tmp_path / "0", result(value=3.0))

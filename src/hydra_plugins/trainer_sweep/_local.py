@@ -25,12 +25,17 @@ class Local(Launcher):
     """One run after another on this machine, each apart from the others; whatever ends one, the rest goes on."""
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        from trainer import nursery, place
+
         self.hydra_context, self.task_function, self.config = hydra_context, task_function, config
         self._jobs: list[Job] = []
         self._progress: Any = None
         self._learns = config.hydra.sweeper._target_ != GRID
         if self._learns:
             _refuse_sweeper(config)
+        if not config.dry_run and place.launcher(os.environ) == "train":
+            # It loads while the jobs are composed, and serves them all.
+            nursery.open_early()
 
     def expect(self, jobs: Sequence[Job]) -> None:
         """Of a sweeper that knows all its jobs before the first starts: they need not be checked again."""

@@ -61,8 +61,7 @@ def run(
     finally:
         result = result.model_copy(update={**ended, "seconds": spent + time.monotonic() - began})
         result = result if result.status == "refused" else measured(folder, result, options)
-        if keeps:
-            keep(folder, result)
+        result = keep(folder, result) if keeps else result
     if error is not None and place.launcher(os.environ) == "other" and not isinstance(error, (ConfigError, Diverged)):
         sys.exit(1)
     return result.value

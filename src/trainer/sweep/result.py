@@ -38,8 +38,11 @@ class Result(BaseModel):
     """every metric, as `objective.results` gives it"""
 
 
-def keep(folder: Path, result: Result) -> None:
-    """Write the result into the run's folder, whole or not at all; on a full disk it is kept in memory."""
+def keep(folder: Path, result: Result) -> Result:
+    """Write the result into the run's folder, whole or not at all, and give it.
+
+    What a full disk does not take is kept in memory, and a run that seemed done has failed.
+    """
     folder = folder.absolute()
     unfinished = folder / f"{NAME}.{os.getpid()}"
     try:
@@ -50,10 +53,15 @@ def keep(folder: Path, result: Result) -> None:
         finally:
             unfinished.unlink(missing_ok=True)
     except OSError as error:
+        why = f"its result could not be written ({error.strerror})"
+        log.warning("sweep: %s: %s", folder, why)
+        if result.status == "done":
+            # Its metrics were not either, perhaps, and what is left of them is no value to rank it by.
+            result = result.model_copy(update={"status": "failed", "value": None, "reason": why})
         _unwritten[folder] = result
-        log.warning("sweep: the result of %s could not be written (%s)", folder, error.strerror)
     else:
         _unwritten.pop(folder, None)
+    return result
 
 
 def read(folder: Path) -> Result | None:
