@@ -7,10 +7,14 @@ import re
 import signal
 import sys
 
+import pytest
+
 from tests.processes import SMALL, alive_in_session, read_until, started
 from tests.sweep.scene import only_sweep
 from trainer.sweep.result import read_all
 
+# Several starts each.
+pytestmark = pytest.mark.timeout(240)
 ENDLESS = (*SMALL, "steps=1000000", "checkpoint.every=1000000", "evaluate.every=null")
 
 

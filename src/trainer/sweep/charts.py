@@ -90,6 +90,8 @@ def _heat_map(ranking: Ranking) -> Chart:
         encoding={
             "x": {**x, "axis": {"title": across, "labelAngle": 0, "domain": False, "ticks": False}},
             "y": {**y, "axis": {"title": down}},
+            # Of both layers: the text is in the way of its cell.
+            "tooltip": {"field": "says"},
         },
         layer=[
             {
@@ -98,13 +100,12 @@ def _heat_map(ranking: Ranking) -> Chart:
                 "encoding": {
                     "fillOpacity": {"field": "good", "type": "quantitative", "scale": None},
                     "stroke": {"condition": {"test": "datum.best", "value": var("series2")}, "value": var("paper")},
-                    "tooltip": {"field": "says"},
                 },
             },
             {
                 "name": "values",
                 # A run without a value has a cell too, and says why there.
-                "mark": {"type": "text", "fill": var("ink"), "fontSize": 12, "tooltip": None, "aria": False},
+                "mark": {"type": "text", "fill": var("ink"), "fontSize": 12, "aria": False},
                 "encoding": {"text": {"field": "label"}},
             },
         ],
