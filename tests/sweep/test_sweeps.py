@@ -217,3 +217,12 @@ def test_nodes_that_are_not_the_first_leave_the_sweeps_files_to_it(train, tmp_pa
         assert train("-m", *given, *place) == 0
         (run,) = train.runs
         assert (run.batch.size, run.launch.rendezvous, run.launch.node_rank) == (64, "localhost:2", 1)
+
+
+def test_a_sweep_goes_on_in_folders_of_any_name(train, tmp_path):
+    assert train("-m", *SMALL, "seed=1,2", "hydra.sweep.subdir=s_${seed}", 'hydra.sweep.dir="it\'s a, dir"') == 0
+    (tmp_path / "it's a, dir" / "s_2" / "result.json").unlink()
+    assert train("-m", 'sweep.resume="it\'s a, dir"', "sweep.objective=train/loss") == 0
+    assert [run.folder.name for run in train.runs] == ["s_2"]
+    # Those that were done are ranked by what is asked for now.
+    assert [row["objective: train/loss"] for row in rows(tmp_path / "it's a, dir")] == ["1.0", "1.0"]

@@ -86,7 +86,7 @@ def _settings(result: Result, keys: Sequence[str]) -> dict[str, str]:
 
 def show(ranking: Ranking, title: str, console: Console | None = None) -> None:
     """Print the table."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table = Table(box=box.SIMPLE_HEAD)
     for column, justify in (("", "right"), ("run", "left"), *((key, "left") for key in ranking.keys)):
         table.add_column(column, justify=justify)  # type: ignore[arg-type]
     table.add_column(ranking.options.title, justify="right")
@@ -108,7 +108,10 @@ def show(ranking: Ranking, title: str, console: Console | None = None) -> None:
     if left := len(ranking.entries) - SHOWN:
         table.caption = f"and {left} more" if left > 0 else None
     # A file has no width, and a table of reasons needs more than the usual guess.
-    (console or Console(width=None if sys.stdout.isatty() else WIDTH)).print(table)
+    console = console or Console(width=None if sys.stdout.isatty() else WIDTH)
+    # A title in the table would be broken at its width.
+    console.print(Text(title), soft_wrap=True)
+    console.print(table)
 
 
 def as_csv(ranking: Ranking) -> str:
