@@ -30,12 +30,14 @@ def main() -> int:
     from yaml import YAMLError
 
     from trainer import meeting, nursery, place
-    from trainer.config import explain, resolve
+    from trainer.config import explain, resolve, sweep_of
     from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
     from trainer.nccl.command_line import as_text
     from trainer.preset import compose as presets
+    from trainer.run import Run
     from trainer.spec import ConfigError
+    from trainer.sweep import job as sweep_job
 
     conf = pathlib.Path(__file__).parent / "conf"
     codes = [0]
@@ -47,17 +49,32 @@ def main() -> int:
             print(reason, file=sys.stderr)
 
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
-    def task(cfg: DictConfig) -> None:
+    def task(cfg: DictConfig) -> float | None:
+        """What the run is ranked by, for a sweeper that learns from it."""
         job = HydraConfig.get()
+        folder = pathlib.Path(job.runtime.output_dir) if job.mode == RunMode.MULTIRUN else None
         if not cfg.dry_run and place.launcher(os.environ) == "train":
             nursery.open_early()
-        try:
+
+        def prepare(resume: pathlib.Path | None = None) -> Run:
             with _aloud():
-                run = resolve(cfg, folder=job.runtime.output_dir if job.mode == RunMode.MULTIRUN else None)
+                return resolve(cfg, folder, resume)
+
+        def conduct(run: Run) -> None:
+            run.tune.conduct(run, launch)
+
+        try:
+            if folder is not None and not cfg.dry_run:
+                first = os.environ.get("RANK", "0") == "0" and cfg.launch.node_rank == 0
+                told = job.overrides.task
+                return sweep_job.run(folder, told, sweep_of(cfg), prepare, conduct, fail, keeps=first)
+            if cfg.sweep.resume is not None:
+                raise ConfigError("sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume")
+            run = prepare()
             if cfg.dry_run:
                 print(describe(run), end="")
             else:
-                run.tune.conduct(run, launch)
+                conduct(run)
         except ConfigError as error:
             fail(2, error)
         except (WorkerFailed, Diverged, LostPeer) as error:
@@ -65,6 +82,7 @@ def main() -> int:
         except Stopped as stop:
             # Ends a sweep as well; Hydra lets nothing but this through.
             sys.exit(128 + stop.number)
+        return None
 
     sys.argv[1:] = as_text(sys.argv[1:])
     presets.register()

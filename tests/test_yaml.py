@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from trainer.config import GROUPS, NODES
+from trainer.config import COMMANDS, GROUPS, NODES
 from trainer.launch import describe
 from trainer.run import Run
 from trainer.spec import Spec
+from trainer.sweep.options import Sweep
 
 CONF = Path(__file__).parent.parent / "conf"
 COMPONENTS = sorted(path for group in [*GROUPS, "logger"] for path in (CONF / group).glob("*.yaml"))
@@ -94,9 +95,10 @@ def test_every_experiment_resolves(name, make_run):
 
 def test_the_root_lists_exactly_what_a_run_knows():
     root = yaml.safe_load((CONF / "config.yaml").read_text())
-    assert set(root) - {"defaults", "hydra", "dry_run"} == set(Run.model_fields) - set(GROUPS) - {"logger", "place"}
+    assert set(root) - {"defaults", "hydra", *COMMANDS} == set(Run.model_fields) - set(GROUPS) - {"logger", "place"}
     for name, node in NODES.items():
         assert node.model_validate(root[name]) == node()
+    assert root["sweep"] == Sweep().model_dump()
 
 
 def test_an_experiment_wins_over_the_root(make_run):

@@ -1,5 +1,5 @@
-"""From a composed Hydra configuration to a checked Run. Only this file, preset/compose.py and train.py know
-hydra and omegaconf."""
+"""From a composed Hydra configuration to a checked Run. Only this file, preset/compose.py, train.py and Hydra's plugins
+know hydra and omegaconf."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from trainer.profile.base import Profile
 from trainer.run import Batch, Checkpoint, Clip, Evaluate, Launch, Log, Run
 from trainer.schedule.base import Schedule
 from trainer.spec import Component, ConfigError, Spec, did_you_mean, make, unknown_option, validate
+from trainer.sweep.options import Sweep
 from trainer.sync.base import Sync
 from trainer.tune.base import Tune
 
@@ -54,11 +55,12 @@ NODES: dict[str, type[Spec]] = {
     "launch": Launch,
 }
 # Keys of the root that say what train.py shall do, and are no property of the run.
-COMMANDS = ("dry_run",)
+COMMANDS = ("dry_run", "sweep")
 
 
-def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
-    """Check a composed configuration and give the Run; `folder` overrides the configured one, as multirun needs.
+def resolve(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path | None = None) -> Run:
+    """Check a composed configuration and give the Run; `folder` and `resume`, a checkpoint, override the configured
+    ones, as multirun needs.
 
     1. Interpolations are resolved and the tree becomes plain data. 2. Every group's node becomes its component.
     3. The number of processes and the device are decided. 4. Every component checks itself against the whole run.
@@ -66,6 +68,11 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
 
     Raises ConfigError for the first thing that is wrong. Starts nothing and writes nothing.
     """
+    return check(read(cfg, folder, resume))
+
+
+def read(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path | None = None) -> Run:
+    """Steps 1 and 2 of `resolve`: every option is known and every value allowed by itself. Nothing knows its place."""
     try:
         tree: Any = OmegaConf.to_container(cfg, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -75,6 +82,8 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     values = {key: value for key, value in tree.items() if key not in COMMANDS}
     if folder is not None:
         values["folder"] = str(folder)
+    if resume is not None:
+        values["checkpoint"] = {**(values.get("checkpoint") or {}), "resume": str(resume)}
 
     known = set(Run.model_fields) - {"place"}
     for key in values:
@@ -85,11 +94,16 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
     # `logger=[]` composes to null; no logger at all is a choice.
     loggers = values.get("logger") or {}
     values["logger"] = {name: make(node, Logger, f"logger.{name}") for name, node in loggers.items()}
+    if folder is not None:
+        values["logger"] = {name: made.in_sweep(Path(folder).parent.name) for name, made in values["logger"].items()}
     for key, node in NODES.items():
         values[key] = validate(node, values.get(key, {}), key)
-    values["place"] = _place(values["launch"], values["parallel"])
+    return validate(Run, {**values, "place": None})
 
-    run = validate(Run, values)
+
+def check(run: Run) -> Run:
+    """Steps 3 to 5 of `resolve`: what does not go together, or not on this machine, is refused."""
+    run = run.model_copy(update={"place": _place(run.launch, run.parallel)})
     for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
         component.check(run)
     compatibility.check(run)
@@ -115,6 +129,13 @@ def resolve(cfg: DictConfig, folder: str | Path | None = None) -> Run:
         resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
     return run.model_copy(update={"checkpoint": checkpoint, "nccl": run.nccl.settle(run)})
+
+
+def sweep_of(cfg: DictConfig) -> Sweep:
+    """The options of a sweep. Raises ConfigError for one that is wrong."""
+    options = validate(Sweep, OmegaConf.to_container(cfg.sweep, resolve=True), "sweep")
+    options.more_is_better  # noqa: B018 - asked here so that it is refused before the first run
+    return options
 
 
 def _place(launch: Launch, parallel: Parallel) -> places.Place:

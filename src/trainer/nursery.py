@@ -20,10 +20,21 @@ START_METHOD = "forkserver"
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**33)}
 
 
+# The environment that the process began with, and that all which is forked from it has.
+_environment: dict[str, str] = {}
+
+
 def open_early() -> None:
-    """Start loading. Workers that are started with START_METHOD come from here."""
+    """Start loading. Workers that are started with START_METHOD come from here.
+
+    In a sweep the process serves all runs, as long as they have the same environment.
+    """
     for name, value in MEMORY.items():
         os.environ.setdefault(name, value)
+    if _environment != dict(os.environ):
+        close()
+        _environment.clear()
+        _environment.update(os.environ)
     multiprocessing.get_context(START_METHOD).set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
 

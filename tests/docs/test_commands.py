@@ -34,6 +34,10 @@ def _reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "shared/presets/experiment/team/h100_ib.yaml").write_text("# @package _global_\nprecision: bf16\n")
     write(tmp_path / PROFILE, profile())
+    # The sweep that docs/sweeps.md goes on with, as this test asks for it.
+    sweep = tmp_path / "runs/digits/2026-11-29_18-15-04-026312"
+    sweep.mkdir(parents=True)
+    (sweep / "grid.json").write_text('{"0": ["dry_run=true"]}')
 
 
 def _mine() -> str:

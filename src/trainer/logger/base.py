@@ -37,3 +37,7 @@ class Logger(Component):
     def build(self, folder: Path, config: dict[str, Any], total_steps: int, first_step: int) -> Writer:
         """A writer for the run in `folder`, whose resolved configuration is `config`, from `first_step` on."""
         raise NotImplementedError
+
+    def in_sweep(self, sweep: str) -> Logger:
+        """The logger of one of the runs of the sweep of this name."""
+        return self

@@ -35,6 +35,10 @@ class Wandb(Logger):
     finish_timeout_s: Annotated[float, Field(gt=0)] = 30.0
     """seconds that the end of the run waits for uploads"""
 
+    def in_sweep(self, sweep: str) -> Wandb:
+        """In the sweep's group, unless there is another."""
+        return self if self.group else self.model_copy(update={"group": sweep})
+
     def build(self, folder: Path, config: dict[str, Any], total_steps: int, first_step: int) -> Writer:
         start = {
             "mode": self.mode,

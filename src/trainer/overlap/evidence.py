@@ -160,6 +160,12 @@ def read(folder: Path) -> Evidence:
     return Evidence(folder, config, metrics, header.hosts, header.links_gbit, windows, lacks, *machines)
 
 
+def metrics_of(folder: Path) -> Evidence:
+    """Its metrics alone, without the much larger record of every rank."""
+    lacks: list[str] = []
+    return Evidence(folder, metrics=_lines(folder / "metrics.jsonl", Metrics, lacks), lacks=lacks)
+
+
 def _lines(path: Path, model: type[Line], lacks: list[str], first: type[BaseModel] | None = None) -> list[Any]:
     try:
         text = path.read_text(errors="replace")

@@ -101,10 +101,5 @@ FORMS_OF = {name: form for name, (_, form) in ROWS.items()}
 
 
 def _figure(evidence: Evidence, name: str, form: str | None = None) -> str | None:
-    """A result as it ended, anything else as it typically was."""
-    found = series.values(evidence, name)
-    if not found:
-        return None
-    value = found[-1] if name.startswith(("train/", "eval/")) else series.typical(evidence, name)
-    assert value is not None
-    return FORMS[form or FORMS_OF[name]](value)
+    value = series.result(evidence, name)
+    return None if value is None else FORMS[form or FORMS_OF[name]](value)

@@ -54,6 +54,14 @@ def typical(evidence: Evidence, name: str) -> float | None:
     return statistics.median(found[1:] or found) if found else None
 
 
+def result(evidence: Evidence, name: str) -> float | None:
+    """A result as it ended, anything else as it typically was; None where there is none."""
+    if not name.startswith(("train/", "eval/")):
+        return typical(evidence, name)
+    found = values(evidence, name)
+    return found[-1] if found else None
+
+
 def history(evidence: Evidence, points: int = POINTS) -> History:
     steps = sorted({line.step for line in evidence.metrics})
     place = {step: at * min(points, len(steps)) // len(steps) for at, step in enumerate(steps)}
