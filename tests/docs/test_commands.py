@@ -37,7 +37,7 @@ def _reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The sweep that docs/sweeps.md goes on with, as this test asks for it.
     sweep = tmp_path / "runs/digits/2026-11-29_18-15-04-026312"
     sweep.mkdir(parents=True)
-    (sweep / "grid.json").write_text('{"0": ["dry_run=true"]}')
+    (sweep / "grid.json").write_text("{}")
 
 
 def _mine() -> str:
