@@ -107,6 +107,55 @@ def test_a_file_that_is_not_there_is_told(capsys):
     assert capsys.readouterr().err == "nccl: there is no file /nowhere.env; name a file of <NAME>=<value> lines\n"
 
 
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/nowhere\0.env", "there is no file /nowhere\\x00.env"),
+        ("/", "/ is a folder"),
+        ("/dev/null/a", "/dev/null/a cannot be read (Not a directory)"),
+        ("x" * 5000, f"{'x' * 120}… (5000 characters) cannot be read (File name too long)"),
+        # It can be opened, and then not be read.
+        ("/proc/self/mem", "/proc/self/mem cannot be read (Input/output error)"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told(path, line, capsys):
+    assert main(["check", path]) == 2
+    assert capsys.readouterr() == ("", f"nccl: {line}; name a file of <NAME>=<value> lines\n")
+
+
+def test_a_file_that_nobody_lets_in_is_told(file, monkeypatch, capsys):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert main(["check", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"nccl: {file} cannot be read (Permission denied); name a file")
+
+
+def test_a_whole_environment_as_a_file_has_only_the_transports_variables(file, capsys):
+    file.write_text("PATH=/bin\nTF_CLI_CONFIG_FILE=/a\nTORCH_HOME=/b\nLD_LIBRARY_PATH=/c\nF=() {\n  a\n}\n")
+    assert main(["check", str(file)]) == 0
+    assert capsys.readouterr().out == "0 variables, 0 errors, 0 warnings\n"
+
+
+@pytest.mark.parametrize(("name", "code"), [("NCLL_DEBUG", 1), ("nccl_debug", 2), ("NCCL_DEBGU", 2)])
+def test_a_misspelt_name_in_a_file_is_told_as_severely_as_it_is_written(name, code, file, capsys):
+    file.write_text(f"PATH=/bin\n{name}=INFO\n")
+    assert main(["check", str(file)]) == code
+    assert "is no variable that anybody reads; did you mean NCCL_DEBUG?" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--nodes", "--processes"])
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "9" * 5000])
+def test_what_is_no_count_is_refused(option, text, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["check", f"{option}={text}"])
+    assert caught.value.code == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"nccl check: error: argument {option}: ")
+    assert last.endswith(" is no count; write 1 or more")
+
+
 @pytest.mark.parametrize("text", ["2", "2.x", "two", "2.27.3.1", "-2.27"])
 def test_what_is_no_release_is_refused(text, capsys):
     with pytest.raises(SystemExit) as caught:
@@ -175,3 +224,24 @@ def test_the_script_runs_on_a_bare_python():
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("NCCL_NET: the network by name")
+
+
+def _script(command, **given):
+    script = f"{sys.executable} -S {ROOT / 'scripts' / 'nccl'}"
+    words = ["bash", "-c", command.replace("NCCL", script)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60, **given)
+
+
+def test_what_is_no_plain_file_is_read():
+    done = _script("NCCL check <(echo A=1); NCCL check /dev/stdin", input="MASTER_ADDR=n0\n")
+    assert (done.stdout.splitlines(), done.stderr) == (
+        ["0 variables, 0 errors, 0 warnings", "1 variable, 0 errors, 0 warnings"],
+        "",
+    )
+
+
+def test_who_reads_no_further_hears_no_complaint_and_the_code_is_that_of_the_check(file):
+    # More than a pipe holds, so that the check is still writing when its reader ends.
+    file.write_text("".join(f"NCCL_NOTHING_{number}=1\n" for number in range(2000)))
+    done = _script(f"NCCL check --json {file} | head -1; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == ("[\n2\n", "")
