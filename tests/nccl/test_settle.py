@@ -83,6 +83,20 @@ def test_warnings_are_logged_once_and_stop_nothing(caplog):
     assert sum("NCCL_NVLS_ENABLE=1 (nccl.env)" in message for message in caplog.messages) == 1
 
 
+def test_a_file_of_nonsense_is_logged_in_a_few_lines(caplog, tmp_path):
+    (tmp_path / "binary").write_bytes(b"\x7f\x00\xff\n" * 50)
+    with caplog.at_level(logging.WARNING, "trainer"):
+        settle(Ib(), ONE, {"NCCL_CONF_FILE": str(tmp_path / "binary")})
+    assert sum(str(tmp_path) in message for message in caplog.messages) == 11
+
+
+def test_a_long_value_of_others_is_not_shown_as_a_whole(caplog):
+    with caplog.at_level(logging.INFO, "trainer"):
+        assert "PATH" not in settle(Ib(env={"PATH": "/nonsense"}), ONE, {"PATH": "/bin:" * 50})
+    assert not any("/bin:" * 13 in message for message in caplog.messages)
+    assert any("PATH=/nonsense (nccl.env): is none of the transport's variables" in one for one in caplog.messages)
+
+
 def test_a_container_that_got_too_little_is_warned_of(caplog):
     here = Machine(processes=8, gpu=True, nvlink=False, shared_bytes=64 * 2**20)
     with caplog.at_level(logging.WARNING, "trainer"):

@@ -145,6 +145,15 @@ def test_a_misspelt_name_in_a_file_is_told_as_severely_as_it_is_written(name, co
     assert "is no variable that anybody reads; did you mean NCCL_DEBUG?" in capsys.readouterr().out
 
 
+def test_a_file_of_nonsense_is_told_in_a_few_lines_and_counted_as_a_whole(file, capsys):
+    file.write_bytes(b"\x7f\x00\xff\n" * 50)
+    assert main(["check", str(file)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3].startswith(f"warning: {file}: has 40 more of this kind; ")
+    assert lines[-1] == "50 variables, 0 errors, 50 warnings"
+    assert len(lines) == 23
+
+
 @pytest.mark.parametrize("option", ["--nodes", "--processes"])
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "9" * 5000])
 def test_what_is_no_count_is_refused(option, text, capsys):

@@ -14,6 +14,7 @@ from typing import Literal
 
 from trainer.nccl import adapters, interfaces
 from trainer.nccl.checker import explain, recipe, sources, table
+from trainer.nccl.checker.abridge import abridged
 from trainer.nccl.checker.check import check
 from trainer.nccl.checker.context import Context, Device
 from trainer.nccl.checker.finding import Finding, shortened
@@ -91,7 +92,7 @@ def _check(asked: argparse.Namespace) -> tuple[str, int]:
     code = {"error": 2, "warning": 1}[found[0].severity] if found else 0
     if asked.json:
         return json.dumps([{**dataclasses.asdict(one), "line": one.line()} for one in found], indent=2), code
-    return _told(found, len(values)), code
+    return _told(found, values), code
 
 
 def _read(path: Path) -> dict[str, Value]:
@@ -119,10 +120,10 @@ def _here(context: Context) -> Context:
     )
 
 
-def _told(found: Sequence[Finding], count: int) -> str:
-    told = [f"{one.severity}: {one.line()}\n  {one.reason} ({one.rule})" for one in found]
+def _told(found: Sequence[Finding], values: Mapping[str, Value]) -> str:
+    told = [f"{one.severity}: {one.line()}\n  {one.reason} ({one.rule})" for one in abridged(found, values)]
     errors = sum(one.severity == "error" for one in found)
-    numbers = (("variable", count), ("error", errors), ("warning", len(found) - errors))
+    numbers = (("variable", len(values)), ("error", errors), ("warning", len(found) - errors))
     told.append(", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers))
     return "\n".join(told)
 

@@ -49,10 +49,19 @@ def _unknown(at: Situation) -> Iterator[Hit]:
                 near=near,
                 begin=name.replace(near, "", 1),
             )
-        elif near:
-            yield hit(name, _severity(at, name), instead="did you mean {near}?", near=near)
         else:
-            yield hit(name, _severity(at, name))
+            foreign = _foreign(name, value.source)
+            elsewhere = "remove it, or set it in your own environment" if value.source == "nccl.env" else None
+            instead = "did you mean {near}?" if near else elsewhere if foreign else None
+            yield hit(name, _severity(at, name), wrong=foreign, instead=instead, near=near)
+
+
+def _foreign(name: str, source: str) -> str | None:
+    """What is wrong with the name of a variable that others may well read."""
+    if table.concerns(name):
+        return None
+    theirs = "is none of the transport's variables (NCCL_, TORCH_NCCL_, GLOO_ …)"
+    return f"{theirs}, which alone nccl.env is for" if source == "nccl.env" else theirs
 
 
 def _severity(at: Situation, name: str) -> Severity:
