@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
-from trainer.nccl.adapters import Adapter
+from trainer.nccl import facts
 from trainer.nccl.checker.abridge import abridged
 from trainer.nccl.checker.check import check
-from trainer.nccl.checker.context import Context, Device
+from trainer.nccl.checker.context import Context
 from trainer.nccl.checker.finding import assignment
 from trainer.nccl.checker.sources import gather
 from trainer.nccl.machine import Machine
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from trainer.run import Run
 
 log = logging.getLogger(__name__)
-
-LINKS: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
 
 
 class Use(NamedTuple):
@@ -76,7 +74,7 @@ def judged(nccl: Nccl, here: Machine, use: Use = NO_USE) -> Context:
     not stopped by an adapter that only the cluster has.
     """
     network = nccl.intended(here)
-    facts: dict[str, Any] = {
+    known: dict[str, Any] = {
         "nodes": here.nodes,
         "processes": here.processes,
         "net": network if network in ("ib", "roce", "ethernet") else None,
@@ -87,19 +85,8 @@ def judged(nccl: Nccl, here: Machine, use: Use = NO_USE) -> Context:
         "diagnosing": nccl.read_back,
     }
     if here.gpu:
-        facts |= {
-            "gpu": True,
-            "local": True,
-            "nvlink": here.nvlink,
-            "verbs": here.verbs,
-            "interfaces": here.interfaces,
-            "devices": tuple(_device(adapter) for adapter in here.adapters if adapter.layer in LINKS),
-        }
-    return Context(**facts)
-
-
-def _device(adapter: Adapter) -> Device:
-    return Device(adapter.name, LINKS[adapter.layer], adapter.active)
+        known |= facts.of(here)
+    return Context(**known)
 
 
 def version() -> tuple[int, int, int] | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer.nccl import gpus, machine
 from trainer.nccl.checker import sources
 from trainer.nccl.checker.command_line import main
 from trainer.nccl.checker.table import concerns
@@ -19,7 +20,8 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch, tmp_path):
-    """Neither the machine's variables nor its files."""
+    """Neither the machine's variables nor its files and GPUs."""
+    monkeypatch.setattr(gpus, "look", lambda: gpus.UNKNOWN)
     for name in filter(concerns, list(os.environ)):
         monkeypatch.delenv(name)
     monkeypatch.setattr(sources, "ADMINISTRATOR", str(tmp_path / "none.conf"))
@@ -51,6 +53,32 @@ def test_an_interface_that_this_machine_lacks_is_told(monkeypatch, capsys):
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "=nowhere7")
     assert main(["check"]) == 2
     assert "names no interface of this machine" in capsys.readouterr().out
+
+
+def test_what_this_machine_has_is_heeded(monkeypatch, capsys):
+    asked = []
+
+    def see(nodes, processes, gpu):
+        asked.append((nodes, processes, gpu))
+        return machine.Machine(plugin="/a/libnccl-net.so", locked_bytes=65536, host_address="127.0.1.1")
+
+    monkeypatch.setattr(machine, "see", see)
+    monkeypatch.setenv("NCCL_IB_DISABLE", "1")
+    assert main(["check"]) == 1
+    assert "does not reach the network plugin /a/libnccl-net.so" in capsys.readouterr().out
+    monkeypatch.delenv("NCCL_IB_DISABLE")
+    assert main(["check", "--nodes", "2", "--processes", "8", "--net", "ib"]) == 2
+    assert {"(I11)", "(B14)"} <= set(capsys.readouterr().out.split())
+    assert asked == [(1, 1, None), (2, 8, None)]
+
+
+def test_the_plugin_is_looked_for_where_a_file_has_its_libraries(file, tmp_path, capsys):
+    (tmp_path / "libnccl-net.so").touch()
+    file.write_text(f"export LD_LIBRARY_PATH=/nowhere:{tmp_path} NCCL_IB_DISABLE=1\n")
+    assert main(["check", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert f"does not reach the network plugin {tmp_path}/libnccl-net.so" in out
+    assert "1 variable, 0 errors, 1 warning" in out
 
 
 def test_a_file_is_checked_in_place_of_the_environment(monkeypatch, file, capsys):

@@ -10,13 +10,12 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
-from trainer.nccl import adapters, interfaces
+from trainer.nccl import facts, machine, plugins
 from trainer.nccl.checker import explain, recipe, sources, table
 from trainer.nccl.checker.abridge import abridged
 from trainer.nccl.checker.check import check
-from trainer.nccl.checker.context import Context, Device
+from trainer.nccl.checker.context import Context
 from trainer.nccl.checker.finding import Finding, shortened
 from trainer.nccl.checker.sources import Value
 
@@ -87,7 +86,10 @@ def _check(asked: argparse.Namespace) -> tuple[str, int]:
         values: Mapping[str, Value] = sources.gather(os.environ, {}, {})
         context = _here(context)
     else:
-        values = {name: value for name, value in _read(asked.file).items() if value.problem or recipe.meant(name)}
+        written = _read(asked.file)
+        values = {name: value for name, value in written.items() if value.problem or recipe.meant(name)}
+        plugin = plugins.find({name: value.value for name, value in written.items()})
+        context = dataclasses.replace(context, plugin=plugin)
     found = check(values, context)
     code = {"error": 2, "warning": 1}[found[0].severity] if found else 0
     if asked.json:
@@ -109,15 +111,9 @@ def _read(path: Path) -> dict[str, Value]:
 
 
 def _here(context: Context) -> Context:
-    """With what this machine tells without any library."""
-    links: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
-    ports = [port for port in adapters.find(Path("/sys")) if port.layer in links]
-    return dataclasses.replace(
-        context,
-        local=True,
-        interfaces=interfaces.find(Path("/proc")) or None,
-        devices=tuple(Device(port.name, links[port.layer], port.active) for port in ports),
-    )
+    """With what this machine tells without any library but NVML's."""
+    seen = machine.see(context.nodes or 1, context.processes or 1, None)
+    return dataclasses.replace(context, **facts.of(seen))
 
 
 def _told(found: Sequence[Finding], values: Mapping[str, Value]) -> str:
