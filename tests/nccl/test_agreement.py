@@ -60,6 +60,17 @@ def test_a_variable_of_a_release_to_come_must_be_alike():
     assert "NCCL_OF_TOMORROW" in difference(told(("a", {"NCCL_OF_TOMORROW": "1"}), ("a", {})))
 
 
+def test_what_torch_reads_for_nccl_must_be_alike_where_it_is_of_the_job():
+    assert difference(told(("a", {"TORCH_NCCL_BLOCKING_WAIT": "1"}), ("b", {}))).startswith(
+        "nccl: TORCH_NCCL_BLOCKING_WAIT is '1' on rank 0 and not set on rank 1, but must be the same on all ranks; set"
+    )
+    assert difference(told(("a", {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/a"}), ("a", {}))) is None
+
+
+def test_a_nodes_own_variable_may_be_unset_on_another():
+    assert difference(told(("a", {"NCCL_SOCKET_IFNAME": "=eth0"}), ("b", {}))) is None
+
+
 def meet(environments: list[dict[str, str]]) -> list[str | None]:
     """What each of as many ranks is refused with, over a real store."""
     store = dist.HashStore()

@@ -8,8 +8,10 @@ from dataclasses import replace
 import pytest
 
 from tests.nccl import trees
+from trainer.nccl import gpus, routes
 from trainer.nccl.adapters import Adapter
-from trainer.nccl.machine import Machine, look, node_name
+from trainer.nccl.gpus import UNKNOWN, Gpus
+from trainer.nccl.machine import Machine, look, node_name, see
 
 IB = Adapter("mlx5_0", 1, "InfiniBand", True, 400.0)
 TWO = ("launch.nodes=2", "launch.processes=1")
@@ -68,15 +70,14 @@ def test_gpus_are_named_with_what_joins_them():
     assert "nvidia-ml-py" in str(Machine(gpu=True, nvlink=None))
 
 
-def test_little_shared_and_locked_memory_is_a_complaint_where_it_is_used():
-    there = Machine(nodes=2, processes=8, gpu=True, interface="ens5", adapters=(IB,))
-    small = replace(there, shared_bytes=64 * 2**20, locked_bytes=65536)
-    shared, locked = small.complaints()
-    assert shared.startswith("/dev/shm: 64 MiB may be too little for 8 GPUs; start the container with --shm-size")
+def test_little_locked_memory_is_a_complaint_where_a_fabric_that_the_checker_does_not_know_needs_it():
+    efa = Adapter("efa_0", 1, "Unspecified", True, None)
+    small = Machine(nodes=2, processes=8, gpu=True, interface="ens5", adapters=(efa,), locked_bytes=65536)
+    (locked,) = small.complaints()
     assert locked.startswith("locked memory: RDMA needs more than the limit of 64 KiB; start with ulimit -l")
-    assert replace(there, shared_bytes=2**31, locked_bytes=math.inf).complaints() == []
-    assert len(replace(small, nvlink=True).complaints()) == 1
-    assert Machine(processes=8, shared_bytes=2**20, locked_bytes=1).complaints() == []
+    assert replace(small, locked_bytes=math.inf).complaints() == []
+    for other in ({"nodes": 1}, {"gpu": False}, {"adapters": ()}, {"adapters": (IB,)}):
+        assert replace(small, **other).complaints() == []
 
 
 def test_an_interface_that_is_not_found_is_a_complaint_unless_it_is_named():
@@ -91,3 +92,26 @@ def test_namespaces_of_one_machine_are_nodes_apart(monkeypatch):
     first = node_name()
     monkeypatch.setenv("GROUP_RANK", "1")
     assert node_name() != first
+
+
+def test_all_is_seen_of_a_machine_whose_settings_are_judged(cluster, monkeypatch):
+    told = Gpus(2, True, frozenset({"NV"}), True)
+    monkeypatch.setattr(gpus, "look", lambda: told)
+    trees.write(cluster.dev / "infiniband" / "uverbs0", "")
+    trees.write(cluster.dev / "lib" / "libnccl-net.so", "")
+    monkeypatch.setattr(routes, "own_address", lambda: "10.1.2.9")
+    environment = {"LD_LIBRARY_PATH": f"{cluster.dev}/lib"}
+    here = see(2, 8, None, roots=cluster, environment=environment)
+    assert (here.gpu, here.nvlink, here.gpus, here.verbs) == (True, True, told, True)
+    assert here.plugin == f"{cluster.dev}/lib/libnccl-net.so"
+    assert here.host_address == "10.1.2.9"
+    assert "lo" in [one.name for one in here.interfaces]
+    assert see(1, 8, None, roots=cluster, environment={}).host_address is None
+
+
+def test_without_a_gpu_the_rest_is_seen_where_it_is_asked_for(cluster, monkeypatch):
+    monkeypatch.setattr(gpus, "look", lambda: UNKNOWN)
+    here = see(1, 1, None, roots=cluster, environment={})
+    assert (here.gpu, here.verbs, here.locked_bytes) == (False, None, 65536)
+    assert here.interfaces
+    assert see(1, 1, False, roots=cluster).interfaces is None

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+
 import pytest
 
 from tests.nccl import trees
-from trainer.nccl.routes import interface_towards, numeric, speed_gbit
+from trainer.nccl import routes
+from trainer.nccl.routes import interface_towards, numeric, own_address, speed_gbit
 
 UP, GATEWAY, REJECT = 0x1, 0x3, 0x201
 
@@ -70,3 +74,18 @@ def test_a_speed_is_believed_of_hardware_only(tmp_path, speed, vendor, gbit):
 def test_an_interface_that_does_not_say_its_speed_has_none(tmp_path):
     trees.write(tmp_path / "class" / "net" / "eth0" / "device" / "vendor", "0x15b3\n")
     assert speed_gbit("eth0", tmp_path) is None
+
+
+def test_what_the_hosts_own_name_resolves_to():
+    assert own_address({socket.gethostname(): "127.0.1.1"}.__getitem__) == "127.0.1.1"
+
+
+def test_a_name_that_is_unknown_or_not_answered_for_has_no_address(monkeypatch):
+    def refuse(name):
+        raise socket.gaierror("unknown")
+
+    assert own_address(refuse) is None
+    monkeypatch.setattr(routes, "PATIENCE_S", 0.01)
+    never = threading.Event()
+    assert own_address(lambda name: str(never.wait())) is None
+    never.set()

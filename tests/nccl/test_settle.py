@@ -11,6 +11,7 @@ from trainer.nccl.auto import Auto
 from trainer.nccl.ethernet import Ethernet
 from trainer.nccl.ib import Ib
 from trainer.nccl.machine import Machine
+from trainer.nccl.none import Nothing
 from trainer.nccl.settle import Use, judged, seen, settle, version
 from trainer.spec import ConfigError
 
@@ -83,11 +84,38 @@ def test_warnings_are_logged_once_and_stop_nothing(caplog):
     assert sum("NCCL_NVLS_ENABLE=1 (nccl.env)" in message for message in caplog.messages) == 1
 
 
+def test_a_file_of_nonsense_is_logged_in_a_few_lines(caplog, tmp_path):
+    (tmp_path / "binary").write_bytes(b"\x7f\x00\xff\n" * 50)
+    with caplog.at_level(logging.WARNING, "trainer"):
+        settle(Ib(), ONE, {"NCCL_CONF_FILE": str(tmp_path / "binary")})
+    assert sum(str(tmp_path) in message for message in caplog.messages) == 11
+
+
+def test_a_long_value_of_others_is_not_shown_as_a_whole(caplog):
+    with caplog.at_level(logging.INFO, "trainer"):
+        assert "PATH" not in settle(Ib(env={"PATH": "/nonsense"}), ONE, {"PATH": "/bin:" * 50})
+    assert not any("/bin:" * 13 in message for message in caplog.messages)
+    assert any("PATH=/nonsense (nccl.env): is none of the transport's variables" in one for one in caplog.messages)
+
+
 def test_a_container_that_got_too_little_is_warned_of(caplog):
     here = Machine(processes=8, gpu=True, nvlink=False, shared_bytes=64 * 2**20)
     with caplog.at_level(logging.WARNING, "trainer"):
         settle(Auto(), here, {})
-    assert any(message.startswith("nccl: /dev/shm: 64 MiB") for message in caplog.messages)
+    assert [message for message in caplog.messages if "/dev/shm" in message and "sees" not in message] == [
+        "nccl: /dev/shm: has 64 MiB for 8 processes that may not all reach each other's GPU; start the container with"
+        " --shm-size=1g or --ipc=host, or mount memory there"
+    ]
+
+
+def test_a_limit_on_locked_memory_is_told_once_where_rdma_is_used(caplog):
+    adapters = (Adapter("mlx5_0", 1, "InfiniBand", True, 400.0),)
+    here = Machine(nodes=2, processes=8, gpu=True, nvlink=True, adapters=adapters, locked_bytes=65536, interface="ens5")
+    for nccl, told in ((Ib(), 1), (Auto(), 1), (Nothing(), 1), (Ethernet(), 0)):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "trainer"):
+            settle(nccl, here, {})
+        assert sum("ulimit -l" in message for message in caplog.messages) == told, nccl
 
 
 def test_without_a_gpu_the_settings_are_judged_for_another_machine():

@@ -46,3 +46,15 @@ def adapter(sys_root: Path, name: str, layer: str, state: str = "4: ACTIVE", rat
     write(port / "link_layer", f"{layer}\n")
     write(port / "state", f"{state}\n")
     write(port / "rate", f"{rate}\n")
+
+
+def gid(sys_root: Path, name: str, index: int, address: str, kind: str) -> None:
+    """A row of the address table of an adapter's port; one that is not in use has no kind that could be read."""
+    port = sys_root / "class" / "infiniband" / name / "ports" / "1"
+    write(port / "gids" / str(index), f"{address}\n")
+    if kind:
+        write(port / "gid_attrs" / "types" / str(index), f"{kind}\n")
+
+
+def traffic_class(sys_root: Path, name: str, text: str) -> None:
+    write(sys_root / "class" / "infiniband" / name / "tc" / "1" / "traffic_class", text)

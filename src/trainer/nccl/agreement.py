@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import torch.distributed as dist
 
+from trainer.nccl.checker.context import Rank
+from trainer.nccl.checker.rules import ranks
 from trainer.nccl.checker.sources import gather
-from trainer.nccl.checker.table import find
 from trainer.nccl.machine import node_name
 from trainer.spec import ConfigError
 
@@ -25,7 +26,7 @@ class Told(NamedTuple):
 
     node: str
     values: dict[str, str]
-    """NCCL's variables as they reached the process, from its environment or NCCL's own files"""
+    """NCCL's and torch's variables as they reached the process, from its environment or NCCL's own files"""
 
 
 def compare(
@@ -57,30 +58,25 @@ def compare(
     raise ConfigError(verdict)
 
 
-def difference(ranks: Sequence[Told]) -> str | None:
+def difference(told: Sequence[Told]) -> str | None:
     """The first variable, by name, that is not alike where it must be, as a line for a ConfigError."""
-    for name in sorted(set().union(*(told.values for told in ranks))):
-        row = find(name)
-        same = "job" if row is None else row.same
-        first: dict[str, int] = {}
-        for rank, told in enumerate(ranks):
-            if same not in ("job", "node"):
-                continue
-            other = first.setdefault("" if same == "job" else told.node, rank)
-            if told.values.get(name) != ranks[other].values.get(name):
-                where = "on all ranks" if same == "job" else "on all ranks of a node"
-                return (
-                    f"nccl: {name} is {_shown(ranks[other], name)} on rank {other} and {_shown(told, name)} on rank"
-                    f" {rank}, but must be the same {where}; set it alike in every node's environment, or in none and"
-                    f" by nccl.env.{name}=<value>"
-                )
+    seen = [Rank(rank, one.node, one.values) for rank, one in enumerate(told)]
+    for name in ranks.compared(seen):
+        same = ranks.scope(name)
+        pair = ranks.differing(name, seen) if same in ("job", "node") else None
+        if pair is not None:
+            where = "on all ranks" if same == "job" else "on all ranks of a node"
+            return (
+                f"nccl: {name} is {_shown(pair[0], name)} and {_shown(pair[1], name)}, but must be the same {where};"
+                f" set it alike in every node's environment, or in none and by nccl.env.{name}=<value>"
+            )
     return None
 
 
-def _shown(told: Told, name: str) -> str:
-    return repr(told.values[name]) if name in told.values else "not set"
+def _shown(rank: Rank, name: str) -> str:
+    return f"{repr(rank.values[name]) if name in rank.values else 'not set'} on rank {rank.rank}"
 
 
 def _tell(environment: Mapping[str, str]) -> Told:
     values = gather(environment, {}, {})
-    return Told(node_name(), {name: value.value for name, value in values.items() if name.startswith("NCCL_")})
+    return Told(node_name(), {name: value.value for name, value in values.items() if name.startswith(ranks.COMPARED)})

@@ -7,8 +7,6 @@ import os
 import re
 from pathlib import Path
 
-# NCCL's buffers for the pairs of GPUs that share memory, with room to spare.
-ENOUGH_SHARED = 2**30
 UNITS = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from trainer.nccl import adapters, gpus, interfaces, limits, routes
+from trainer.nccl import adapters, gpus, interfaces, limits, plugins, routes
 from trainer.nccl.adapters import Adapter
 from trainer.nccl.checker.context import Interface
+from trainer.nccl.gpus import UNKNOWN, Gpus
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -25,6 +27,8 @@ class Roots(NamedTuple):
 
 
 SYSTEM = Roots()
+# The fabrics that the checker knows, and NCCL speaks without a plugin.
+LINKS: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,11 @@ class Machine:
     """how much memory a process may lock"""
     interfaces: tuple[Interface, ...] | None = None
     """all of them"""
+    gpus: Gpus = UNKNOWN
+    plugin: str | None = None
+    """the network plugin that NCCL would load"""
+    host_address: str | None = None
+    """what the host's own name resolves to, looked for only where there are several nodes"""
 
     def __str__(self) -> str:
         workers = f"{self.processes} worker{'s' if self.processes > 1 else ''}"
@@ -82,14 +91,9 @@ class Machine:
             )
         if not self.gpu:
             return found
-        shares = self.processes > 1 and self.nvlink is not True
-        if shares and self.shared_bytes is not None and self.shared_bytes < limits.ENOUGH_SHARED:
-            found.append(
-                f"/dev/shm: {limits.spell(self.shared_bytes)} may be too little for {self.processes} GPUs; start the"
-                " container with --shm-size=1g or --ipc=host"
-            )
-        rdma = self.nodes > 1 and any(adapter.active for adapter in self.adapters)
-        if rdma and self.locked_bytes is not None and self.locked_bytes < float("inf"):
+        # Of InfiniBand and RoCE, and of /dev/shm, the checker speaks.
+        others = self.nodes > 1 and any(adapter.active and adapter.layer not in LINKS for adapter in self.adapters)
+        if others and self.locked_bytes is not None and self.locked_bytes < float("inf"):
             found.append(
                 f"locked memory: RDMA needs more than the limit of {limits.spell(self.locked_bytes)}; start with"
                 " ulimit -l unlimited, or the container with --ulimit memlock=-1"
@@ -112,17 +116,35 @@ def look(run: Run, roots: Roots = SYSTEM) -> Machine:
         if place.launcher == "train" and run.launch.rendezvous is not None:
             meets_at = run.launch.rendezvous.rpartition(":")[0].strip("[]")
         interface = routes.interface_towards(meets_at, roots.proc)
+    return see(place.nodes, place.processes, gpu, meets_at, interface, roots)
+
+
+def see(
+    nodes: int,
+    processes: int,
+    gpu: bool | None,
+    meets_at: str | None = None,
+    interface: str | None = None,
+    roots: Roots = SYSTEM,
+    environment: Mapping[str, str] = os.environ,
+) -> Machine:
+    """See what this machine has; what only GPUs use is left out where they are not used, and NVML decides on None."""
+    told = UNKNOWN if gpu is False else gpus.look()
+    used = bool(told.number) if gpu is None else gpu
     return Machine(
-        nodes=place.nodes,
-        processes=place.processes,
-        gpu=gpu,
+        nodes=nodes,
+        processes=processes,
+        gpu=used,
         meets_at=meets_at,
         interface=interface,
         link_gbit=None if interface is None else routes.speed_gbit(interface, roots.sys),
         adapters=adapters.find(roots.sys),
-        nvlink=gpus.have_nvlink() if gpu else None,
-        verbs=any(roots.dev.glob("infiniband/uverbs*")) if gpu else None,
+        nvlink=told.nvlink,
+        verbs=any(roots.dev.glob("infiniband/uverbs*")) if used else None,
         shared_bytes=limits.shared_memory(roots.dev),
         locked_bytes=limits.locked_memory(roots.proc),
-        interfaces=interfaces.find(roots.proc) if gpu else None,
+        interfaces=None if gpu is False else interfaces.find(roots.proc) or None,
+        gpus=told,
+        plugin=None if gpu is False else plugins.find(environment),
+        host_address=routes.own_address() if gpu is not False and nodes > 1 else None,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import NamedTuple
 UP, REJECT = 0x1, 0x200
 # Amazon and Google: what these virtual adapters carry is no property of theirs, and NCCL sets its sockets for them.
 CLOUDS = ("0x1d0f", "0x1ae0")
+# A name stands in a file or is known to a server near by; one that does not answer at once is of no use to Gloo either.
+PATIENCE_S = 1.0
 
 Address = IPv4Address | IPv6Address
 
@@ -30,6 +34,24 @@ def numeric(host: str) -> str | None:
         return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError:
         return None
+
+
+def own_address(resolve: Callable[[str], str] = socket.gethostbyname) -> str | None:
+    """What this host's own name resolves to, which is where Gloo listens when it is told no interface.
+
+    None where the name is unknown, or nobody says within `PATIENCE_S`.
+    """
+    found: list[str] = []
+
+    def ask() -> None:
+        with contextlib.suppress(OSError, UnicodeError):
+            found.append(resolve(socket.gethostname()))
+
+    # A server that is silent would keep the process from ending, were this no daemon.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(PATIENCE_S)
+    return found[0] if found else None
 
 
 def interface_towards(host: str, proc: Path, resolve: Callable[[str], str | None] = numeric) -> str | None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 
-from trainer.nccl.adapters import Adapter
+from trainer.nccl import facts
+from trainer.nccl.checker.abridge import abridged
 from trainer.nccl.checker.check import check
-from trainer.nccl.checker.context import Context, Device
+from trainer.nccl.checker.context import Context
+from trainer.nccl.checker.finding import assignment
 from trainer.nccl.checker.sources import gather
 from trainer.nccl.machine import Machine
 from trainer.spec import ConfigError
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from trainer.run import Run
 
 log = logging.getLogger(__name__)
-
-LINKS: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
 
 
 class Use(NamedTuple):
@@ -62,7 +62,7 @@ def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.enviro
     for line in seen(nccl, here, preset | overrides, environment):
         log.info("nccl: %s", line)
     named = "NCCL_SOCKET_IFNAME" in values or "GLOO_SOCKET_IFNAME" in values
-    for line in [*(finding.line() for finding in found), *here.complaints(named)]:
+    for line in [*(finding.line() for finding in abridged(found, values)), *here.complaints(named)]:
         log.warning("nccl: %s", line)
     return {name: value for name, value in (preset | overrides).items() if name not in environment}
 
@@ -74,7 +74,7 @@ def judged(nccl: Nccl, here: Machine, use: Use = NO_USE) -> Context:
     not stopped by an adapter that only the cluster has.
     """
     network = nccl.intended(here)
-    facts: dict[str, Any] = {
+    known: dict[str, Any] = {
         "nodes": here.nodes,
         "processes": here.processes,
         "net": network if network in ("ib", "roce", "ethernet") else None,
@@ -85,19 +85,8 @@ def judged(nccl: Nccl, here: Machine, use: Use = NO_USE) -> Context:
         "diagnosing": nccl.read_back,
     }
     if here.gpu:
-        facts |= {
-            "gpu": True,
-            "local": True,
-            "nvlink": here.nvlink,
-            "verbs": here.verbs,
-            "interfaces": here.interfaces,
-            "devices": tuple(_device(adapter) for adapter in here.adapters if adapter.layer in LINKS),
-        }
-    return Context(**facts)
-
-
-def _device(adapter: Adapter) -> Device:
-    return Device(adapter.name, LINKS[adapter.layer], adapter.active)
+        known |= facts.of(here)
+    return Context(**known)
 
 
 def version() -> tuple[int, int, int] | None:
@@ -113,12 +102,12 @@ def seen(nccl: Nccl, here: Machine, ours: Mapping[str, str], environment: Mappin
     """A line on what was seen and chosen, and where the user's environment says something, a line on that."""
     name, chosen = type(nccl).__module__.rpartition(".")[2], nccl.chosen(here)
     first = f"{name} sees {here}" + (f" and takes {chosen}" if chosen not in (name, "none") else "")
-    set_by_us = [f"{key}={value}" for key, value in ours.items() if key not in environment]
+    set_by_us = [assignment(key, value) for key, value in ours.items() if key not in environment]
     first += f"; sets {' '.join(set_by_us)}" if set_by_us else "; sets nothing"
     if not here.gpu:
         first += "; Gloo carries the gradients on a CPU, where NCCL's settings have no effect"
     kept = [
-        f"{key}={value}" + (f" (not {ours[key]})" if ours.get(key, value) != value else "")
+        assignment(key, value) + (f" (not {ours[key]})" if ours.get(key, value) != value else "")
         for key, value in sorted(environment.items())
         if key in ours or key.startswith("NCCL_")
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from tests.nccl.checker.judging import ETH0, infiniband, named, roce
@@ -31,6 +32,7 @@ def _node(*values: dict[str, str]) -> tuple[Rank, ...]:
 TWO = {"nodes": 2}
 ROCE = {"net": "roce"}
 OLD = {"nccl": (2, 21, 5)}
+SMALL = {"shm_bytes": 2**26, "gpus": 2}
 V1, V4, LINK = "v1=::ffff:10.0.0.1", "::ffff:10.0.0.1", "fe80::1"
 
 FIRINGS = (
@@ -78,6 +80,15 @@ FIRINGS = (
         "T19", "warning", "NCCL_P2P_DISABLE=1", {"shm_bytes": 2**26, "gpus": 2}, "", {"shm_bytes": 2**26, "gpus": 2}
     ),
     Firing("T19", "warning", "", {"shm_bytes": 2**26, "gpus": 2, "peer_access": False}, "", {"shm_bytes": 2**30}),
+    Firing("T19", "warning", "", {**SMALL, "gpu": True}, "", {**SMALL, "gpu": True, "nvlink": True}),
+    Firing(
+        "T19",
+        "warning",
+        "",
+        {**SMALL, "gpu": True, "peer_access": True, "gpu_paths": {"PIX", "PHB"}},
+        "",
+        {**SMALL, "gpu": True, "peer_access": True, "gpu_paths": {"PIX", "PXB"}},
+    ),
     Firing("default", "warning", "NCCL_IB_DISABLE=0", {}, "NCCL_IB_DISABLE=1"),
     Firing("I1", "error", "NCCL_SOCKET_IFNAME=lo", TWO, "NCCL_SOCKET_IFNAME=lo", {"nodes": 1}),
     Firing(
@@ -110,6 +121,7 @@ FIRINGS = (
     ),
     Firing("I6", "warning", "NCCL_SOCKET_IFNAME=^lo", {"interfaces": named("docker0")}, "NCCL_SOCKET_IFNAME==docker0"),
     Firing("I6", "warning", "", {"interface": "veth12"}, "", {"interface": "eth0"}),
+    Firing("I6", "warning", "", {"interface": "veth12", "nodes": 2}, "", {"interface": "veth12", "nodes": 1}),
     Firing(
         "I7",
         "warning",
@@ -197,6 +209,15 @@ FIRINGS = (
     ),
     Firing("B7", "error", "NCCL_IB_GID_INDEX=1", {"devices": (roce("mlx5_0", V4, LINK),)}, "NCCL_IB_GID_INDEX=0"),
     Firing("B7", "error", "NCCL_IB_GID_INDEX=5", {"devices": (roce("mlx5_0", V4),)}, "NCCL_IB_GID_INDEX=0"),
+    Firing("B7", "warning", "NCCL_IB_GID_INDEX=5", {"devices": (roce("mlx5_0", V4),), "nodes": 1}, "", {"nodes": 1}),
+    Firing(
+        "B7",
+        "error",
+        "NCCL_IB_GID_INDEX=1",
+        {"devices": (roce("mlx5_0", V4, LINK),)},
+        "NCCL_IB_GID_INDEX=1",
+        {"devices": (replace(roce("mlx5_0", V4, LINK), active=False),)},
+    ),
     Firing("B7", "warning", "NCCL_IB_GID_INDEX=1", {"devices": (roce("mlx5_0", V4, V1),)}, "NCCL_IB_GID_INDEX=0"),
     Firing(
         "B7",
@@ -224,6 +245,14 @@ FIRINGS = (
     Firing("B13", "warning", "NCCL_IB_TC=106", {"verbs": False}, "NCCL_IB_TC=106", {"verbs": True}),
     Firing("B13", "warning", "", {"verbs": False, **ROCE}, "NCCL_NET=Socket"),
     Firing("B14", "warning", "", {"memory_lockable": False, **ROCE}, "", {"memory_lockable": False}),
+    Firing(
+        "B14",
+        "warning",
+        "",
+        {"memory_lockable": False, "nodes": 2, "devices": infiniband("mlx5_0")},
+        "",
+        {"memory_lockable": False, "nodes": 2, "devices": (Device("mlx5_0", active=False),)},
+    ),
     Firing("B15", "warning", "", {"traffic_class": 236, **ROCE}, "NCCL_IB_TC=236"),
     Firing(
         "B16",

@@ -119,3 +119,42 @@ def test_a_line_is_one_line_whatever_the_value():
     assert found.line() == (
         "NCCL_\\x1b[2J=1\\n2\\t\\x00\\u2028" + "x" * 104 + "… (506 characters) (environment): is\\nwrong; go\\r"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "told"),
+    [
+        (
+            "PATH",
+            "nccl.env",
+            "is none of the transport's variables (NCCL_, TORCH_NCCL_, GLOO_ …), which alone nccl.env is for; remove"
+            " it, or set it in your own environment",
+        ),
+        (
+            "SOCKET_NTHREADS",
+            "nccl.env",
+            "is none of the transport's variables (NCCL_, TORCH_NCCL_, GLOO_ …), which alone nccl.env is for; did you"
+            " mean NCCL_SOCKET_NTHREADS?",
+        ),
+        (
+            "PATH",
+            "/etc/nccl.conf",
+            "is none of the transport's variables (NCCL_, TORCH_NCCL_, GLOO_ …); remove it, or correct its name",
+        ),
+    ],
+)
+def test_a_variable_of_others_is_not_said_to_be_read_by_nobody(name, source, told):
+    (found,) = check({name: Value("/nonsense", source)}, Context())
+    assert (found.severity, found.line()) == ("warning", f"{name}=/nonsense ({source}): {told}")
+
+
+def test_of_a_variable_of_others_only_the_beginning_is_shown():
+    (theirs,) = check({"PATH": Value("a" * 61, "nccl.env")}, Context())
+    assert theirs.line().startswith(f"PATH={'a' * 60}… (61 characters) (nccl.env): ")
+    (ours,) = check({"NCCL_TOPO_FILE": Value(f"/{'a' * 99}", "nccl.env")}, Context(local=True))
+    assert ours.line().startswith(f"NCCL_TOPO_FILE=/{'a' * 99} (nccl.env): ")
+
+
+@pytest.mark.parametrize("text", ["4M", "1e3", "-1k"])
+def test_what_is_no_number_is_told_once(text):
+    assert [one.rule for one in judge(f"NCCL_BUFFSIZE={text}")] == ["C4"]

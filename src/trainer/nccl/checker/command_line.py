@@ -7,25 +7,37 @@ import dataclasses
 import difflib
 import json
 import os
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
-from trainer.nccl import adapters, interfaces
-from trainer.nccl.checker import explain, sources, table
+from trainer.nccl import facts, machine, plugins
+from trainer.nccl.checker import explain, recipe, sources, table
+from trainer.nccl.checker.abridge import abridged
 from trainer.nccl.checker.check import check
-from trainer.nccl.checker.context import Context, Device
-from trainer.nccl.checker.finding import Finding
+from trainer.nccl.checker.context import Context
+from trainer.nccl.checker.finding import Finding, shortened
 from trainer.nccl.checker.sources import Value
+
+
+class Unanswered(Exception):
+    """What is asked for is not known or cannot be read; the reason is one line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what is asked; the exit code: 0 for nothing wrong, 1 for warnings, 2 for errors and for what is not known."""
     asked = _parser().parse_args(arguments)
-    answer: int = asked.answer(asked)
-    return answer
+    try:
+        text, code = asked.answer(asked)
+    except Unanswered as reason:
+        print(reason, file=sys.stderr)
+        return 2
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Who reads no further, as `head`, has what he wants. At its exit Python would complain of what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return int(code)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,11 +48,11 @@ def _parser() -> argparse.ArgumentParser:
         "file",
         type=Path,
         nargs="?",
-        help="lines of <NAME>=<value>, which NCCL takes as they stand, or of a shell's export; without it this"
-        " environment and NCCL's own files",
+        help="lines of <NAME>=<value>, which NCCL takes as they stand, or of a shell's export, or what `env` prints;"
+        " without it this environment and NCCL's own files",
     )
-    checks.add_argument("--nodes", type=int, help="how many machines there are")
-    checks.add_argument("--processes", type=int, help="how many processes a machine has")
+    checks.add_argument("--nodes", type=_count, help="how many machines there are")
+    checks.add_argument("--processes", type=_count, help="how many processes a machine has")
     checks.add_argument("--net", choices=("ib", "roce", "ethernet", "efa"), help="the network between machines")
     checks.add_argument("--nccl", type=_version, metavar="VERSION", help="NCCL's release, as 2.27 (default: newest)")
     checks.add_argument("--json", action="store_true", help="print a list of findings for programs")
@@ -54,6 +66,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _count(text: str) -> int:
+    # More digits than any cluster needs are none that int() reads.
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise argparse.ArgumentTypeError(f"{shortened(text)!r} is no count; write 1 or more")
+    return int(text)
+
+
 def _version(text: str) -> tuple[int, int, int]:
     parts = text.split(".")
     if not (2 <= len(parts) <= 3 and all(part.isascii() and part.isdigit() for part in parts)):
@@ -61,72 +80,58 @@ def _version(text: str) -> tuple[int, int, int]:
     return table.latest(table.version(text))
 
 
-def _check(asked: argparse.Namespace) -> int:
+def _check(asked: argparse.Namespace) -> tuple[str, int]:
     context = Context(nodes=asked.nodes, processes=asked.processes, net=asked.net, nccl=asked.nccl)
     if asked.file is None:
-        values = sources.gather(os.environ, {}, {})
+        values: Mapping[str, Value] = sources.gather(os.environ, {}, {})
         context = _here(context)
-    elif not asked.file.is_file():
-        print(f"nccl: there is no file {asked.file}; name a file of <NAME>=<value> lines", file=sys.stderr)
-        return 2
     else:
-        values = _of_file(asked.file)
+        written = _read(asked.file)
+        values = {name: value for name, value in written.items() if value.problem or recipe.meant(name)}
+        plugin = plugins.find({name: value.value for name, value in written.items()})
+        context = dataclasses.replace(context, plugin=plugin)
     found = check(values, context)
+    code = {"error": 2, "warning": 1}[found[0].severity] if found else 0
     if asked.json:
-        print(json.dumps([{**dataclasses.asdict(one), "line": one.line()} for one in found], indent=2))
-    else:
-        _print(found, len(values))
-    return {"error": 2, "warning": 1}[found[0].severity] if found else 0
+        return json.dumps([{**dataclasses.asdict(one), "line": one.line()} for one in found], indent=2), code
+    return _told(found, values), code
+
+
+def _read(path: Path) -> dict[str, Value]:
+    named = "name a file of <NAME>=<value> lines"
+    try:
+        return recipe.read(path)
+    except (FileNotFoundError, ValueError):
+        # A path with a zero byte in it is a ValueError.
+        raise Unanswered(f"nccl: there is no file {shortened(str(path))}; {named}") from None
+    except IsADirectoryError:
+        raise Unanswered(f"nccl: {shortened(str(path))} is a folder; {named}") from None
+    except OSError as error:
+        raise Unanswered(f"nccl: {shortened(str(path))} cannot be read ({error.strerror}); {named}") from None
 
 
 def _here(context: Context) -> Context:
-    """With what this machine tells without any library."""
-    links: dict[str, Literal["ib", "ethernet"]] = {"InfiniBand": "ib", "Ethernet": "ethernet"}
-    ports = [port for port in adapters.find(Path("/sys")) if port.layer in links]
-    return dataclasses.replace(
-        context,
-        local=True,
-        interfaces=interfaces.find(Path("/proc")) or None,
-        devices=tuple(Device(port.name, links[port.layer], port.active) for port in ports),
-    )
+    """With what this machine tells without any library but NVML's."""
+    seen = machine.see(context.nodes or 1, context.processes or 1, None)
+    return dataclasses.replace(context, **facts.of(seen))
 
 
-def _of_file(path: Path) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for name, value in sources.read(str(path)).items():
-        if name.startswith("export "):
-            name, value = name.removeprefix("export ").strip(), Value(_as_shell(value.value), value.source)
-        found[name] = value
-    return found
-
-
-def _as_shell(text: str) -> str:
-    """What a shell makes of a value: it takes the quotation marks off."""
-    try:
-        return " ".join(shlex.split(text, comments=True))
-    except ValueError:
-        return text
-
-
-def _print(found: Sequence[Finding], count: int) -> None:
-    for one in found:
-        print(f"{one.severity}: {one.line()}")
-        print(f"  {one.reason} ({one.rule})")
+def _told(found: Sequence[Finding], values: Mapping[str, Value]) -> str:
+    told = [f"{one.severity}: {one.line()}\n  {one.reason} ({one.rule})" for one in abridged(found, values)]
     errors = sum(one.severity == "error" for one in found)
-    numbers = (("variable", count), ("error", errors), ("warning", len(found) - errors))
-    print(", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers))
+    numbers = (("variable", len(values)), ("error", errors), ("warning", len(found) - errors))
+    told.append(", ".join(f"{number} {what}{'' if number == 1 else 's'}" for what, number in numbers))
+    return "\n".join(told)
 
 
-def _explain(asked: argparse.Namespace) -> int:
+def _explain(asked: argparse.Namespace) -> tuple[str, int]:
     text = explain.explain(asked.name)
     if text is None:
-        print(explain.unknown(asked.name), file=sys.stderr)
-        return 2
-    print(text)
-    return 0
+        raise Unanswered(explain.unknown(asked.name))
+    return text, 0
 
 
-def _show(asked: argparse.Namespace) -> int:
+def _show(asked: argparse.Namespace) -> tuple[str, int]:
     # Only this command needs a library, which a bare Python may lack.
     from trainer.nccl.checker import preset
 
@@ -134,15 +139,14 @@ def _show(asked: argparse.Namespace) -> int:
     if asked.preset not in known:
         near = difflib.get_close_matches(asked.preset, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"choose from: {', '.join(known)}"
-        print(f"nccl: there is no preset {asked.preset}; {hint}", file=sys.stderr)
-        return 2
+        raise Unanswered(f"nccl: there is no preset {asked.preset}; {hint}")
     shown = preset.read(asked.preset)
-    print(f"{shown.name}: {shown.what}")
+    told = [f"{shown.name}: {shown.what}"]
     for name, value, why in shown.variables:
         row = table.find(name)
-        print(f"  {name}={value}\n    {why or (row.meaning if row else '')}")
+        told.append(f"  {name}={value}\n    {why or (row.meaning if row else '')}")
     if not shown.variables:
-        print("  sets nothing")
+        told.append("  sets nothing")
     if shown.notes:
-        print(f"  {shown.notes}")
-    return 0
+        told.append(f"  {shown.notes}")
+    return "\n".join(told), 0

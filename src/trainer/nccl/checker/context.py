@@ -14,7 +14,9 @@ class Interface:
     name: str
     up: bool = True
     addresses: tuple[str, ...] = ()
-    """with the length of the prefix, as 10.0.0.5/20"""
+    """with the length of the prefix, as 10.0.0.5/20; those of IPv4 first"""
+    index: int = 0
+    """the kernel's number of it, in whose order NCCL looks"""
 
     @property
     def usable(self) -> bool:
@@ -88,17 +90,18 @@ class Context:
     gpus: int | None = None
     """that this machine has"""
     gpu_paths: frozenset[str] | None = None
-    """the words between pairs of GPUs, as `nvidia-smi topo -m` prints them: NV4, PIX, PXB, PHB, NODE, SYS"""
+    """the words between pairs of GPUs, as `nvidia-smi topo -m` prints them: NV (or NV4), PIX, PXB, PHB, NODE, SYS"""
     peer_access: bool | None = None
-    """whether CUDA lets each GPU read the memory of each other"""
+    """whether CUDA lets each GPU read the memory of each other; False where it lets none"""
     multicast: bool | None = None
-    """whether the NVLink switch's multicast works, which needs its fabric manager"""
+    """whether the NVLink switch's multicast works, which needs its fabric manager; a program that
+    asked CUDA may give it"""
     shm_bytes: int | None = None
     """the size of /dev/shm"""
     memory_lockable: bool | None = None
     """whether `ulimit -l` is unlimited"""
     plugin: str | None = None
-    """the external network plugin that NCCL would load, such as hpcx or ofi"""
+    """the external network plugin that NCCL would load, by its name or file"""
     interfaces: tuple[Interface, ...] | None = None
     interface: str | None = None
     """the one that NCCL takes when it is told none"""
@@ -111,11 +114,12 @@ class Context:
     traffic_class: int | None = None
     """the one set for the whole machine under /sys/class/infiniband/*/tc"""
     rails_meet: bool | None = None
-    """whether every network device reaches every one of other nodes, not only that of its own rail"""
+    """whether every network device reaches every one of other nodes, not only that of its own rail; who runs the
+    network knows, and a script of his may give it"""
     ll128: bool | None = None
-    """whether NCCL itself chooses LL128 on this hardware"""
+    """whether NCCL itself chooses LL128 on this hardware; a program that read NCCL's log may give it"""
     deterministic: bool = False
-    """whether torch.use_deterministic_algorithms is on"""
+    """whether torch.use_deterministic_algorithms is on, as a program knows that calls the check itself"""
     messages: bool = False
     """whether ranks send to each other or all to all, as stages of a pipeline and experts do"""
     sharding: Literal["fsdp", "tensor"] | None = None
@@ -124,5 +128,7 @@ class Context:
     diagnosing: bool = False
     """whether this is a run to find a fault, so that a long log is wanted"""
     late: frozenset[str] = frozenset()
-    """the variables that were set after the first communicator was made"""
+    """the variables that were set after the first communicator was made, as a program knows that calls the
+    check itself"""
     ranks: tuple[Rank, ...] = ()
+    """what the ranks of a running job see, which a program or script may gather and give"""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from trainer.nccl.checker.table import concerns
+
 Severity = Literal["error", "warning"]
 """an error stops a run; a warning is printed once"""
 UNSET = "unset"
@@ -38,7 +40,12 @@ class Finding:
             return shown(self.variable)
         if self.source == UNSET:
             return f"{shown(self.variable)} (unset)"
-        return f"{shown(self.variable)}={shortened(self.value)} ({shown(self.source)})"
+        return f"{assignment(self.variable, self.value)} ({shown(self.source)})"
+
+
+def assignment(name: str, value: str) -> str:
+    """`name=value` in one line; of what is none of the transport's only the beginning, since nobody looks for it."""
+    return f"{shown(name)}={shortened(value, 120 if concerns(name) else 60)}"
 
 
 def shown(text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from trainer.nccl.checker.table import concerns
@@ -25,6 +25,8 @@ class Value:
     """what it wins over, the strongest first"""
     problem: str = field(default="", compare=False)
     """why this is no variable: a file that cannot be read, or a line of it that NCCL skips"""
+    file: str = field(default="", compare=False)
+    """the path of the file that it comes from, if it comes from one"""
 
 
 def gather(
@@ -64,21 +66,31 @@ def read(path: str) -> dict[str, Value]:
         # A path with a zero byte in it is a ValueError.
         return {}
     except OSError as error:
-        return {path: Value("", path, problem=f"cannot be read ({error.strerror}), so NCCL skips it")}
+        return {path: Value("", path, problem=f"cannot be read ({error.strerror}), so NCCL skips it", file=path)}
     found: dict[str, Value] = {}
+    for number, text in lines(content):
+        name, value = parted(path, number, text)
+        # The first of two lines wins, since NCCL sets no variable that is set.
+        found.setdefault(name, value)
+    return found
+
+
+def lines(content: bytes) -> Iterator[tuple[int, str]]:
+    """The lines of a file that say something, each with its number, as NCCL takes them."""
     for number, line in enumerate(content.split(b"\n"), 1):
-        if line.startswith(b"#"):
-            continue
         # To NCCL a line is a C string, which a zero byte ends.
         text = os.fsdecode(line.split(b"\0")[0])
-        name, equals, value = text.partition("=")
-        if name and equals:
-            # The first of two lines wins, since NCCL sets no variable that is set.
-            found.setdefault(name, Value(value, path))
-        elif text.strip() or b"\0" in line:
-            where = f"{path}:{number}"
-            found[where] = Value(text, where, problem="has no variable and '=', so NCCL skips the line")
-    return found
+        if not line.startswith(b"#") and (text.strip() or b"\0" in line):
+            yield number, text
+
+
+def parted(path: str, number: int, text: str) -> tuple[str, Value]:
+    """The variable in line `number` of `path`; a line without one has its place as name, and a problem."""
+    name, equals, value = text.partition("=")
+    if name and equals:
+        return name, Value(value, path, file=path)
+    where = f"{path}:{number}"
+    return where, Value(text, where, problem="has no variable and '=', so NCCL skips the line", file=path)
 
 
 def _of_user() -> str:
@@ -98,5 +110,5 @@ def _merge(layers: Iterable[Mapping[str, Value]]) -> dict[str, Value]:
     for layer in layers:
         for name, value in layer.items():
             first = merged.get(name)
-            merged[name] = value if first is None else Value(first.value, first.source, (*first.over, value))
+            merged[name] = value if first is None else replace(first, over=(*first.over, value))
     return merged

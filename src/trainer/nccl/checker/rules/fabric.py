@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address
 
 from trainer.nccl.checker import choosing, reading
+from trainer.nccl.checker.finding import Severity
 from trainer.nccl.checker.rule import Hit, Rule, hit, listed
 from trainer.nccl.checker.situation import Situation
 
@@ -35,18 +36,20 @@ def _index_wins(at: Situation) -> Iterator[Hit]:
 
 def _index_points(at: Situation) -> Iterator[Hit]:
     index = _index(at)
+    # One node has no use for the address.
+    severity: Severity = "warning" if at.context.nodes == 1 else "error"
     kinds: dict[str, str] = {}
     if index is None:
         return
     for device in choosing.devices(at):
-        if device.link != "ethernet" or not device.gids:
+        if device.link != "ethernet" or not (device.active and device.gids):
             continue
         gid = next((one for one in device.gids if one.index == index), None)
         address = IPv6Address(gid.address) if gid else IPv6Address(0)
         if gid is None or address.is_unspecified:
-            yield hit(_INDEX, "error", wrong="is an empty row of {device}'s address table", device=device.name)
+            yield hit(_INDEX, severity, wrong="is an empty row of {device}'s address table", device=device.name)
         elif address.is_link_local:
-            yield hit(_INDEX, "error", device=device.name, address=gid.address)
+            yield hit(_INDEX, severity, device=device.name, address=gid.address)
         elif gid.roce == 1:
             yield hit(_INDEX, wrong="is RoCE v1 on {device}, which no router passes on", device=device.name)
         else:
@@ -88,7 +91,9 @@ def _no_class(at: Situation) -> Iterator[Hit]:
 
 
 def _locked_memory(at: Situation) -> Iterator[Hit]:
-    if at.context.memory_lockable is False and at.rdma and choosing.verbs(at):
+    # Where nobody says what the network is, NCCL takes the cards that it finds.
+    left = at.context.net is None and at.several_nodes and any(one.active for one in at.context.devices or ())
+    if at.context.memory_lockable is False and (at.rdma or left) and choosing.verbs(at):
         yield hit("ulimit -l")
 
 

@@ -95,14 +95,24 @@ def _no_access(at: Situation) -> Iterator[Hit]:
         yield hit("NCCL_P2P_LEVEL")
 
 
+def _apart(at: Situation) -> bool:
+    """Whether GPUs of this machine may have to exchange through shared memory, unless they are known not to."""
+    context = at.context
+    # Direct traffic goes through switches, and by default not through the host's bridge.
+    near = context.gpu_paths is not None and not {"PHB", "NODE", "SYS"} & context.gpu_paths
+    unsure = bool(context.gpu) and context.nvlink is not True and not (context.peer_access and near)
+    return context.peer_access is False or unsure
+
+
 def _small_shared_memory(at: Situation) -> Iterator[Hit]:
     size, processes = at.context.shm_bytes, at.context.processes or at.context.gpus or 1
     without = "NCCL_SHM_DISABLE" if at.number("NCCL_SHM_DISABLE") == 1 else _direct_off(at)
-    if size is None or size >= 1024 * _MIB or processes < 2 or not (without or at.context.peer_access is False):
+    if size is None or size >= 1024 * _MIB or processes < 2 or not (without or _apart(at)):
         return
+    some = "do not" if at.context.peer_access is False else "may not all"
     told = {
         "NCCL_SHM_DISABLE": "avoids a /dev/shm of {size} MiB, too small for {processes} processes, by the network",
-        None: "has {size} MiB for {processes} processes that do not reach each other's GPU",
+        None: f"has {{size}} MiB for {{processes}} processes that {some} reach each other's GPU",
     }
     yield hit(without or "/dev/shm", wrong=told.get(without), size=size // _MIB, processes=processes)
 

@@ -70,7 +70,8 @@ def _several_match(at: Situation) -> Iterator[Hit]:
 
 def _virtual(at: Situation) -> Iterator[Hit]:
     if at.text(_SOCKET) is None:
-        if at.context.interface and _VIRTUAL.match(at.context.interface):
+        one_node = at.context.nodes == 1
+        if at.context.interface and _VIRTUAL.match(at.context.interface) and not one_node:
             yield hit(
                 _SOCKET, wrong="lets NCCL take {name}, which exists only inside this host", name=at.context.interface
             )

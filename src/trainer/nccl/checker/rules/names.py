@@ -40,25 +40,38 @@ def _unknown(at: Situation) -> Iterator[Hit]:
                 why=misnomer.why,
                 better=misnomer.instead,
             )
-        elif near and near == name.strip().removeprefix("export ").strip():
+        elif near and near == _bare(name):
             yield hit(
                 name,
-                _severity(at, near),
+                _severity(at, name),
                 wrong="has a name of which {begin!r} is a part, so nobody reads it",
                 instead="write {near}=…",
                 near=near,
                 begin=name.replace(near, "", 1),
             )
-        elif near:
-            yield hit(name, _severity(at, near), instead="did you mean {near}?", near=near)
         else:
-            yield hit(name, _severity(at, name))
+            foreign = _foreign(name, value.source)
+            elsewhere = "remove it, or set it in your own environment" if value.source == "nccl.env" else None
+            instead = "did you mean {near}?" if near else elsewhere if foreign else None
+            yield hit(name, _severity(at, name), wrong=foreign, instead=instead, near=near)
+
+
+def _foreign(name: str, source: str) -> str | None:
+    """What is wrong with the name of a variable that others may well read."""
+    if table.concerns(name):
+        return None
+    theirs = "is none of the transport's variables (NCCL_, TORCH_NCCL_, GLOO_ …)"
+    return f"{theirs}, which alone nccl.env is for" if source == "nccl.env" else theirs
 
 
 def _severity(at: Situation, name: str) -> Severity:
     # The table is whole up to its last NCCL, and from memory in part for torch and Gloo.
     newer = at.context.nccl is not None and at.context.nccl > table.NEWEST
-    return "error" if name.upper().startswith("NCCL_") and not newer else "warning"
+    return "error" if _bare(name).upper().startswith("NCCL_") and not newer else "warning"
+
+
+def _bare(name: str) -> str:
+    return name.strip().removeprefix("export ").strip()
 
 
 def _ended(at: Situation, how: str) -> Iterator[tuple[table.Variable, tuple[int, ...]]]:

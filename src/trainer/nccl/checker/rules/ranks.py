@@ -2,53 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainer.nccl.checker.context import Rank
 from trainer.nccl.checker.rule import Hit, Rule, hit, listed
 from trainer.nccl.checker.situation import Situation
 from trainer.nccl.checker.table import find
 
+COMPARED = ("NCCL_", "TORCH_NCCL_")
+"""how the names of variables begin that are compared between ranks"""
 
-def _same_among(name: str) -> str:
+
+def scope(name: str) -> str:
+    """Between whom `name` must be alike: job, node, rank, or log where a difference only shows there."""
     row = find(name)
     return row.same if row is not None else "job"
 
 
-def _compared(at: Situation) -> list[str]:
-    names = {name for rank in at.context.ranks for name in rank.values}
-    return sorted(name for name in names if name.startswith(("NCCL_", "TORCH_NCCL_")))
+def compared(ranks: Sequence[Rank]) -> list[str]:
+    """The variables that are looked at, by name."""
+    names = {name for rank in ranks for name in rank.values}
+    return sorted(name for name in names if name.startswith(COMPARED))
+
+
+def differing(name: str, ranks: Sequence[Rank]) -> tuple[Rank, Rank] | None:
+    """The first two of `ranks`, or of those of one node where it is the node's, that differ in variable `name`."""
+    first, nodes = dict[str, Rank](), scope(name) == "node"
+    for rank in ranks:
+        one = first.setdefault(rank.node if nodes else "", rank)
+        if one.values.get(name) != rank.values.get(name):
+            return one, rank
+    return None
 
 
 def _words(name: str, rank: Rank) -> str:
     return f"{rank.values[name]} on rank {rank.rank}" if name in rank.values else f"unset on rank {rank.rank}"
 
 
-def _unlike(name: str, ranks: list[Rank]) -> tuple[Rank, Rank] | None:
-    """The first two ranks that differ."""
-    for other in ranks[1:]:
-        if other.values.get(name) != ranks[0].values.get(name):
-            return ranks[0], other
-    return None
-
-
-def _nodes(at: Situation) -> dict[str, list[Rank]]:
-    nodes: dict[str, list[Rank]] = {}
-    for rank in at.context.ranks:
-        nodes.setdefault(rank.node, []).append(rank)
-    return nodes
-
-
 def _different(at: Situation) -> Iterator[Hit]:
-    for name in _compared(at):
-        same = _same_among(name)
+    ranks = at.context.ranks
+    for name in compared(ranks):
+        same = scope(name)
         if name == "NCCL_IB_HCA" or same in ("rank", ""):
             continue
-        groups = list(_nodes(at).values()) if same == "node" else [list(at.context.ranks)]
-        pair = next(filter(None, (_unlike(name, group) for group in groups)), None)
+        pair = differing(name, ranks)
         if pair is None and same == "node":
-            # A node may have a name of its own, but it may not have been forgotten.
-            pair = next((both for both in [_unlike(name, list(at.context.ranks))] if both and _lacks(name, both)), None)
+            pair = _forgotten(name, ranks)
         if pair:
             yield hit(
                 name,
@@ -58,17 +57,18 @@ def _different(at: Situation) -> Iterator[Hit]:
             )
 
 
-def _lacks(name: str, both: tuple[Rank, Rank]) -> bool:
-    return any(name not in rank.values for rank in both)
+def _forgotten(name: str, ranks: Sequence[Rank]) -> tuple[Rank, Rank] | None:
+    """A node may have a value of its own, but it may not have been forgotten."""
+    other = next((rank for rank in ranks if rank.values.get(name) != ranks[0].values.get(name)), None)
+    lacks = other is not None and (name not in ranks[0].values or name not in other.values)
+    return (ranks[0], other) if other is not None and lacks else None
 
 
 def _different_devices(at: Situation) -> Iterator[Hit]:
-    for node, ranks in _nodes(at).items():
-        pair = _unlike("NCCL_IB_HCA", ranks)
-        if pair:
-            one, other = (_words("NCCL_IB_HCA", rank) for rank in pair)
-            yield hit("NCCL_IB_HCA", node=node, one=one, other=other)
-            return
+    pair = differing("NCCL_IB_HCA", at.context.ranks)
+    if pair:
+        one, other = (_words("NCCL_IB_HCA", rank) for rank in pair)
+        yield hit("NCCL_IB_HCA", node=pair[0].node, one=one, other=other)
 
 
 def _unequal_devices(at: Situation) -> Iterator[Hit]:

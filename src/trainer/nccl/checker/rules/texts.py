@@ -32,17 +32,24 @@ def _no_number(at: Situation) -> Iterator[Hit]:
             continue
         better = _meant_number(text)
         instead = f"write {better}" if better is not None else "write a plain number, or remove it"
-        if row.reader == "torch":
-            if reading.stoi(text) is None:
-                yield hit(row.name, wrong="is no number, at which torch raises an error", instead=instead)
-            elif not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
-                yield hit(row.name, instead=instead, reader="torch", number=reading.stoi(text))
-        elif not reading.is_number(text):
-            number = reading.number(text)
-            reader = _READERS[row.reader]
-            yield hit(row.name, instead=instead, reader=reader, number=number)
-        elif reading.number(text) is None:
+        number = _number(row, text)
+        if row.reader == "torch" and number is None:
+            yield hit(row.name, wrong="is no number, at which torch raises an error", instead=instead)
+        elif not _plain(row, text):
+            yield hit(row.name, instead=instead, reader=_READERS[row.reader], number=number)
+        elif number is None:
             yield hit(row.name, wrong="is too large a number, for which NCCL takes its default", instead="remove it")
+
+
+def _number(row: Variable, text: str) -> int | None:
+    return reading.stoi(text) if row.reader == "torch" else reading.number(text)
+
+
+def _plain(row: Variable, text: str) -> bool:
+    """Whether `text` is a number as a whole."""
+    if row.reader == "torch":
+        return re.fullmatch(r"\s*[+-]?[0-9]+\s*", text) is not None
+    return reading.is_number(text)
 
 
 def _meant_number(text: str) -> str | None:
@@ -77,7 +84,8 @@ def _not_allowed(at: Situation) -> Iterator[Hit]:
 def _judge(row: Variable, text: str) -> str | None:
     """What is wrong with `text`, whatever other variables say; None for nothing."""
     if row.kind in ("integer", "switch"):
-        number = reading.stoi(text) if row.reader == "torch" else reading.number(text)
+        # What a text that is no number is read as is told already.
+        number = _number(row, text) if _plain(row, text) else None
         return None if number is None else _judge_number(row, number)
     if row.kind == "truth" and reading.truth(text) is None:
         return "is neither 0 nor 1, at which torch raises an error"
