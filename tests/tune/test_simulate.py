@@ -99,3 +99,15 @@ def test_what_never_becomes_ready_is_told():
     assert simulate(program).step_s == 3
     with pytest.raises(ValueError, match="never become ready"):
         simulate(Program([Segment(Work(1), waits=(0,), readies=(0,))], [Work(float("inf"))], FREE, window=0))
+
+
+def test_what_has_arrived_and_waits_to_land_needs_no_core():
+    program = Program(
+        [Segment(Work(0), readies=(0, 1)), Segment(Work(10, 10)), Segment(Work(0), waits=(0, 1))],
+        [Work(3), Work(0.5, 0.5)],
+        cores=1,
+        window=2,
+    )
+    # On half a wire and half a core the second job is under way for two seconds, and takes one of the computing's. Then
+    # it waits for the first to land, and the core is the computing's alone.
+    assert simulate(program).step_s == pytest.approx(11)

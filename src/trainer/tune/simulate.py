@@ -51,24 +51,30 @@ class Outcome(NamedTuple):
     """the part of that in which nothing computed"""
 
 
+NO_TIME = Outcome(0.0, 0.0, 0.0)
+
+
 @dataclass
 class _Moving:
     """A segment or a job under way."""
 
     work: Work
-    number: int
     left: float = 1.0
     """the share of it that is left"""
 
 
 @dataclass
+class _Job(_Moving):
+    number: int = 0
+
+
+@dataclass
 class _State:
     landed: list[bool]
-    now: float = 0.0
-    comm_s: float = 0.0
-    exposed_s: float = 0.0
+    passed: Outcome = NO_TIME
+    """what it took since its step began"""
     ready: list[int] = field(default_factory=list)
-    flying: list[_Moving] = field(default_factory=list)
+    flying: list[_Job] = field(default_factory=list)
     """in the order in which they started, in which they land too"""
 
 
@@ -80,20 +86,18 @@ def simulate(program: Program, steps: int = 4) -> Outcome:
     under way share the wire evenly. Raises ValueError where everything waits.
     """
     state = _State([True] * len(program.jobs))
-    before = state
-    for step in range(steps):
-        if step == steps - 1:
-            before = _State([], state.now, state.comm_s, state.exposed_s)
-        for number, segment in enumerate(program.segments):
+    for _ in range(steps):
+        state.passed = NO_TIME
+        for segment in program.segments:
             while not all(state.landed[job] for job in segment.waits):
                 _advance(program, state, None)
-            computing = _Moving(segment.work, number)
+            computing = _Moving(segment.work)
             while computing.left > NOTHING:
                 _advance(program, state, computing)
             for job in segment.readies:
                 state.landed[job] = False
                 state.ready.append(job)
-    return Outcome(state.now - before.now, state.comm_s - before.comm_s, state.exposed_s - before.exposed_s)
+    return state.passed
 
 
 def _advance(program: Program, state: _State, computing: _Moving | None) -> None:
@@ -101,17 +105,17 @@ def _advance(program: Program, state: _State, computing: _Moving | None) -> None
     while state.ready and len(state.flying) < program.window:
         number = min(state.ready) if program.urgent else state.ready[0]
         state.ready.remove(number)
-        state.flying.append(_Moving(program.jobs[number], number))
+        state.flying.append(_Job(program.jobs[number], number=number))
     if computing is None and not state.flying:
         raise ValueError(f"jobs that are waited for never become ready: {state.landed}")
     spans = list(_spans(program.cores, state.flying, computing))
     passed = min(seconds for _, seconds in spans)
     for moving, seconds in spans:
         moving.left = moving.left * (1 - passed / seconds) if seconds > NOTHING else 0.0
-    state.now += passed
-    if state.flying:
-        state.comm_s += passed
-        state.exposed_s += passed if computing is None else 0.0
+    step_s, comm_s, exposed_s = state.passed
+    comm_s += passed if state.flying else 0.0
+    exposed_s += passed if state.flying and computing is None else 0.0
+    state.passed = Outcome(step_s + passed, comm_s, exposed_s)
     done = list(itertools.takewhile(lambda job: job.left <= NOTHING, state.flying))
     for job in done:
         state.landed[job.number] = True
@@ -120,13 +124,11 @@ def _advance(program: Program, state: _State, computing: _Moving | None) -> None
 
 def _spans(cores: float, flying: Sequence[_Moving], computing: _Moving | None) -> Iterator[tuple[_Moving, float]]:
     """What is under way, and the seconds until its end if nothing changes."""
-    under_way = [(job, len([other for other in flying if other.left > NOTHING])) for job in flying]
-    if computing is not None:
-        under_way.append((computing, 1))
+    # What has arrived waits, at no cost, for one that started earlier to land.
+    travelling = [job for job in flying if job.left > NOTHING]
+    under_way = [(job, len(travelling)) for job in travelling] + ([(computing, 1)] if computing is not None else [])
     busy = sum(moving.work.cpu_s / moving.work.wall_s for moving, _ in under_way if moving.work.wall_s > 0)
     shortage = max(1.0, busy / cores)
     for moving, sharing in under_way:
-        if moving.left <= NOTHING:
-            continue  # has arrived, and lands after one that started earlier
         wall_s, on_cores = moving.work.wall_s, min(moving.work)
         yield moving, moving.left * ((wall_s - on_cores + on_cores * shortage) * sharing)
