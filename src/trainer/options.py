@@ -18,9 +18,11 @@ from trainer.config import COMMANDS, GROUPS, NODES
 from trainer.logger.base import Logger
 from trainer.run import Run
 from trainer.spec import Spec
+from trainer.sweep.options import Sweep
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 COMPONENTS: dict[str, type[Spec]] = {**GROUPS, "logger": Logger}
+SECTIONS: dict[str, type[Spec]] = {**NODES, "sweep": Sweep}
 WORDS = {
     "integer": "whole number",
     "number": "number",
@@ -59,7 +61,7 @@ class Choice(NamedTuple):
 
 def markdown() -> str:
     groups = list(_groups())
-    return "\n\n".join([INTRODUCTION, _contents(groups), _root(), *map(_node, NODES), *map(_group, groups)])
+    return "\n\n".join([INTRODUCTION, _contents(groups), _root(), *map(_node, SECTIONS), *map(_group, groups)])
 
 
 def _groups() -> Iterator[str]:
@@ -71,35 +73,26 @@ def _groups() -> Iterator[str]:
 
 
 def _contents(groups: Iterable[str]) -> str:
-    return "[The run](#the-run) · " + " · ".join(f"[`{name}`](#{name})" for name in [*NODES, *groups])
+    return "[The run](#the-run) · " + " · ".join(f"[`{name}`](#{name})" for name in [*SECTIONS, *groups])
 
 
 def _root() -> str:
     text = (CONF / "config.yaml").read_text()
     values = yaml.safe_load(text)
     known = {option.key: option for option in _options(Run) if option.key in values}
-    own = [known[key]._replace(default=values[key]) for key in known if key not in (*NODES, *COMPONENTS)]
-    told = [Option(key, _values_of(value), value, _comment(text, key)) for key, value in _commands(values)]
+    own = [known[key]._replace(default=values[key]) for key in known if key not in (*SECTIONS, *COMPONENTS)]
+    told = [Option(key, WORDS["boolean"], values[key], _comment(text, key)) for key in COMMANDS if key not in SECTIONS]
     return f"## The run\n\n{_table([*own, *told])}"
 
 
-def _commands(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for key in COMMANDS:
-        yield from _flat(values[key], key)
-
-
 def _comment(text: str, key: str) -> str:
-    """What the comment behind `key`, the last word of it, says."""
-    found = re.search(rf"^\s*{key.rpartition('.')[2]}: .*?  # (.*)$", text, re.MULTILINE)
+    """What the comment behind the root's `key` says."""
+    found = re.search(rf"^{key}: .*?  # (.*)$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
-def _values_of(value: Any) -> str:
-    return WORDS["boolean"] if isinstance(value, bool) else WORDS["null"] if value is None else WORDS["string"]
-
-
 def _node(name: str) -> str:
-    return f"## `{name}`\n\n{_table(_options(NODES[name], f'{name}.'))}"
+    return f"## `{name}`\n\n{_table(_options(SECTIONS[name], f'{name}.'))}"
 
 
 def _group(group: str) -> str:
@@ -144,8 +137,7 @@ def _choices(choices: Iterable[Choice], common: set[type[Spec]], prefix: str) ->
         for option in _options(choice.cls):
             origin = _origin(choice.cls, option.key)
             if origin in common:
-                first = next(known.default for known in _options(origin) if known.key == option.key)
-                defaults |= _flat(first, option.key)
+                defaults |= _flat(_default_at(origin, option.key), option.key)
         sets = [
             f"`{prefix}{key}={_plain(value)}`"
             for key, value in choice.values.items()
