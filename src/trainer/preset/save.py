@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +17,7 @@ from trainer.preset.distil import distil
 from trainer.preset.portable import portable
 from trainer.preset.sources import CONF, GROUP
 from trainer.spec import ConfigError
+from trainer.whole_file import write_whole
 
 WIDTH = 118
 
@@ -105,13 +104,8 @@ def _wrapped(comments: Iterable[str]) -> list[str]:
 
 def _write(path: Path, content: str) -> None:
     """Whole or not at all, and never over another file."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(content, encoding="utf-8")
-        unfinished.replace(path)
+        write_whole(path, content)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written ({error.strerror}); choose another place with --to DIR") from None
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import vl_convert
 
 from trainer.report import palette, units
 from trainer.report.chart import Chart
+from trainer.whole_file import write_whole
 
 
 def render(template: str, charts: Sequence[Chart], folder: Path | None = None, **values: Any) -> str:
@@ -32,12 +32,7 @@ def render(template: str, charts: Sequence[Chart], folder: Path | None = None, *
 
 def write(path: Path, html: str) -> Path:
     """Write the page, whole or not at all; its path."""
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    try:
-        unfinished.write_text(html, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, html)
     return path
 
 

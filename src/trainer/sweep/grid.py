@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trainer.spec import ConfigError
 from trainer.sweep.result import Result, read_all
+from trainer.whole_file import write_whole
 
 NAME = "grid.json"
 FOREIGN = ("sweep.", "hydra.", "hydra/", "launch.node_rank=", "launch.rendezvous=")
@@ -86,9 +87,7 @@ def read(sweep: Path) -> Grid:
 
 
 def write(sweep: Path, grid: Grid) -> None:
-    unfinished = sweep / f"{NAME}.{os.getpid()}"
-    unfinished.write_text(json.dumps(grid, indent=1) + "\n")
-    unfinished.replace(sweep / NAME)
+    write_whole(sweep / NAME, json.dumps(grid, indent=1) + "\n")
 
 
 def claim(sweep: Path) -> None:

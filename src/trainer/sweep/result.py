@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -11,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ValidationError
 
 from trainer.sweep.options import Sweep
+from trainer.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -44,14 +44,9 @@ def keep(folder: Path, result: Result) -> Result:
     What a full disk does not take is kept in memory, and a run that seemed done has failed.
     """
     folder = folder.absolute()
-    unfinished = folder / f"{NAME}.{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_text(result.model_dump_json(indent=1) + "\n")
-            unfinished.replace(folder / NAME)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(folder / NAME, result.model_dump_json(indent=1) + "\n")
     except OSError as error:
         why = f"its result could not be written ({error.strerror})"
         log.warning("sweep: %s: %s", folder, why)
