@@ -23,7 +23,7 @@ from trainer.guard import Guard
 from trainer.loop import Job
 from trainer.mesh import Mesh
 from trainer.nccl import inspection
-from trainer.nccl.probe import Level, Link
+from trainer.nccl.probe import Level, Link, slowest
 from trainer.overlap.ablation import Ablation
 from trainer.overlap.bucket_size import bucket_size
 from trainer.overlap.clock import clock_for
@@ -207,7 +207,7 @@ def _sized(axis: DataAxis, links: Mapping[Level, Link], gradient_bytes: int, ran
     """`axis` with the bucket size that its slowest link asks for, where it is to be worked out."""
     if axis.bucket_cap_mb != "auto" or ranks == 1 or not gradient_bytes:
         return axis
-    link = links.get("between") or links["inside"]
+    link = slowest(links)
     best = bucket_size(link.alpha_s, link.bytes_per_s, gradient_bytes, ranks)
     log.info("parallel.data.bucket_cap_mb=%g: %s", best.mb, best.why)
     return axis.model_copy(update={"bucket_cap_mb": best.mb})

@@ -26,11 +26,7 @@ from trainer.run import Run
 from trainer.spec import ConfigError
 from trainer.summary import print_summary
 from trainer.tensor.hosts import warn_of_hosts
-from trainer.tune import space
-from trainer.tune.advice import advise, show
 from trainer.tune.advise import Advise
-from trainer.tune.measure import measure
-from trainer.tune.profile import write as write_profile
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +52,10 @@ def main(run: Run) -> int:
     control = Control(mesh.control)
     try:
         if isinstance(run.tune, Advise):
-            _advise(run, run.tune, mesh, device, read_back)
+            # What advice needs is no part of a training.
+            from trainer.tune.session import hold
+
+            hold(run, run.tune, _links(run, mesh, device, read_back), mesh, device)
             return 0
         done = _train(run, mesh, device, control, read_back)
         if control.stopped_by:
@@ -95,16 +94,6 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_ba
     if mesh.rank == 0:
         print_summary(run, job.done, job.total, job.history, lines)
     return job.done
-
-
-def _advise(run: Run, tune: Advise, mesh: Mesh, device: torch.device, read_back: ReadBack | None) -> None:
-    """Measure some steps, and say on rank 0 which settings would be faster."""
-    allowed = space.hooks(run, tune.allow)
-    profile = measure(run, tune.steps, allowed, _links(run, mesh, device, read_back), mesh, device)
-    if mesh.rank == 0:
-        write_profile(run.folder / "profile.json", profile)
-        advice = advise(profile, space.present(run), space.choices(run, allowed))
-        show(advice, profile, tune.show)
 
 
 def _links(run: Run, mesh: Mesh, device: torch.device, read_back: ReadBack | None) -> dict[Level, Link]:

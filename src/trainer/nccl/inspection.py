@@ -13,7 +13,7 @@ import yaml
 
 from trainer.nccl import machine, verdict
 from trainer.nccl.log_lines import Choice
-from trainer.nccl.probe import Level, Link, probe
+from trainer.nccl.probe import Level, Link, hosts_of, probe
 from trainer.nccl.read_back import ReadBack
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ def inspect(
     `read_back` has listened since before the first communicator, and is closed here; without one only the links are
     looked at.
     """
-    hosts: list[str] = [""] * dist.get_world_size(control)
-    dist.all_gather_object(hosts, machine.node_name(), group=control)
-    ranks = dist.get_process_group_ranks(group)
-    hosts = [hosts[rank] for rank in ranks]
+    everyone = hosts_of(control)
+    hosts = [everyone[rank] for rank in dist.get_process_group_ranks(group)]
     told: list[str] = []
     if read_back is not None:
         told = _read_back(run, read_back, group, control, device, hosts)

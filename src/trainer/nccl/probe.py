@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 import torch.distributed as dist
+
+from trainer.nccl import machine
 
 Level = Literal["inside", "between"]
 LEVELS: tuple[Level, ...] = ("inside", "between")
@@ -24,6 +26,18 @@ class Link(NamedTuple):
 
     alpha_s: float
     bytes_per_s: float
+
+
+def slowest(links: Mapping[Level, Link]) -> Link:
+    """The link that holds up a ring through all ranks: between hosts, where there are several."""
+    return links.get("between") or links["inside"]
+
+
+def hosts_of(control: dist.ProcessGroup) -> list[str]:
+    """The node of each rank of `control`, by `machine.node_name`; collective."""
+    hosts: list[str] = [""] * dist.get_world_size(control)
+    dist.all_gather_object(hosts, machine.node_name(), group=control)
+    return hosts
 
 
 def probe(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 
 from trainer.mesh import Mesh
-from trainer.nccl import machine
-from trainer.nccl.probe import probe
+from trainer.nccl.probe import hosts_of, probe
 
 log = logging.getLogger(__name__)
+
+
+def apart(hosts: Sequence[str], size: int) -> bool:
+    """Whether ranks that share layers, `size` neighbours, are on several hosts; `hosts` has that of each rank."""
+    return any(len(set(hosts[first : first + size])) > 1 for first in range(0, len(hosts), size))
 
 
 def warn_of_hosts(mesh: Mesh, device: torch.device) -> None:
@@ -20,10 +25,8 @@ def warn_of_hosts(mesh: Mesh, device: torch.device) -> None:
     Costs a second there, and else one message.
     """
     size = mesh.sizes["tensor"]
-    hosts: list[str] = [""] * mesh.world
-    dist.all_gather_object(hosts, machine.node_name(), group=mesh.control)
-    # They are neighbours.
-    if all(len(set(hosts[first : first + size])) == 1 for first in range(0, mesh.world, size)):
+    hosts = hosts_of(mesh.control)
+    if not apart(hosts, size):
         return
     group = mesh.groups["tensor"]
     link = probe(group, mesh.control, [hosts[rank] for rank in dist.get_process_group_ranks(group)], device)["between"]

@@ -18,11 +18,13 @@ def bucket_plan(sizes: Sequence[int], cap_mb: float | None) -> list[list[int]]:
     caps = list(OWN_CAPS_MB if cap_mb is None else (cap_mb,))
     buckets: list[list[int]] = []
     open_bucket: list[int] = []
-    for number in range(len(sizes)):
+    held = 0
+    for number, size in enumerate(sizes):
         open_bucket.append(number)
-        if sum(sizes[one] for one in open_bucket) >= caps[0] * MIB:
+        held += size
+        if held >= caps[0] * MIB:
             buckets.append(open_bucket)
-            open_bucket = []
+            open_bucket, held = [], 0
             if len(caps) > 1:
                 caps.pop(0)
     return [*buckets, open_bucket] if open_bucket else buckets

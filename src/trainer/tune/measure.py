@@ -20,7 +20,7 @@ from trainer.control import Control
 from trainer.logger.base import Metrics, Picture, Writer
 from trainer.loop import steps
 from trainer.mesh import Mesh
-from trainer.nccl.probe import Level, Link
+from trainer.nccl.probe import Level, Link, hosts_of, slowest
 from trainer.overlap.metrics import gather
 from trainer.profile.base import Profile as Recordings
 from trainer.run import Checkpoint, Run
@@ -72,10 +72,9 @@ def measure(
     quartiles = statistics.quantiles(present.seconds, n=4)
     optimizer_s = statistics.median(line["speed/optimizer_ms"] for line in alone.lines[1:]) / 1000
     layers_s = sum(row.forward_ms + row.backward_ms for row in rows) / 1000
-    link = links.get("between") or links["inside"]
-    hosts: list[Any] = [None] * mesh.world
-    dist.all_gather_object(hosts, (platform.node(), os.environ.get("GROUP_RANK")), group=mesh.control)
-    beside = sum(machine == platform.node() for machine, _ in hosts)
+    hosts = hosts_of(mesh.control)
+    # Several nodes may be namespaces of one machine, and share its cores.
+    beside = sum(host.rpartition("/")[0] == platform.node() for host in hosts)
     return Profile(
         rows=rows,
         rest_s=max(0.0, statistics.median(alone.seconds) - layers_s - optimizer_s),
@@ -84,7 +83,7 @@ def measure(
         cores=len(os.sched_getaffinity(0)) / beside,
         ranks=mesh.sizes["data"],
         hosts=len(set(hosts)),
-        wire=(link.alpha_s, link.bytes_per_s),
+        wire=slowest(links),
         curves=curves,
         divisible=[name for name, hook in hooks.items() if hook.divisible],
         present_s=quartiles[1],

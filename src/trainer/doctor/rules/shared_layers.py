@@ -10,6 +10,7 @@ from trainer.doctor.typical import number, typical_metric, typical_ms
 from trainer.doctor.wording import ms, share
 from trainer.overlap.evidence import Evidence
 from trainer.overlap.metrics import TENSOR_MILLISECONDS
+from trainer.tensor.hosts import apart
 
 
 def look(evidence: Evidence) -> Finding | None:
@@ -30,8 +31,7 @@ def look(evidence: Evidence) -> Finding | None:
 
 def _cause(evidence: Evidence, size: int) -> tuple[str, str]:
     """What most likely makes them wait, and what to type instead."""
-    hosts = evidence.hosts
-    if any(len(set(hosts[first : first + size])) > 1 for first in range(0, len(hosts), size)):
+    if apart(evidence.hosts, size):
         inside = math.gcd(size, int(number(evidence, "place.processes") or 1))
         return (
             f"The {size} ranks of a layer are on several hosts, and every layer's sum goes between these. Fewer ranks a"
