@@ -45,7 +45,7 @@ def main() -> int:
     def fail(code: int, reason: object) -> None:
         codes.append(code)
         # Workers that are refused are refused alike, so one speaks; once they have met, each has a log of its own.
-        if os.environ.get("RANK", "0") == "0" or torch.distributed.is_initialized():
+        if place.is_first(os.environ) or torch.distributed.is_initialized():
             print(reason, file=sys.stderr)
 
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -65,7 +65,7 @@ def main() -> int:
 
         try:
             if folder is not None and not cfg.dry_run:
-                first = os.environ.get("RANK", "0") == "0" and cfg.launch.node_rank == 0
+                first = place.is_first(os.environ, cfg.launch.node_rank)
                 told = job.overrides.task
                 return sweep_job.run(folder, told, sweep_of(cfg), prepare, conduct, fail, keeps=first)
             if cfg.sweep.resume is not None:
@@ -110,9 +110,11 @@ def main() -> int:
 @contextlib.contextmanager
 def _aloud() -> Iterator[None]:
     """Within it what the package logs is said on the terminal, by one of several processes that would all say it."""
+    from trainer import place
+
     logger, handler = logging.getLogger("trainer"), logging.StreamHandler()
     level, logger.propagate = logger.level, False
-    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
+    logger.setLevel(logging.INFO if place.is_first(os.environ) else logging.ERROR)
     logger.addHandler(handler)
     try:
         yield

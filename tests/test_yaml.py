@@ -11,7 +11,7 @@ import yaml
 from trainer.config import COMMANDS, GROUPS, NODES
 from trainer.launch import describe
 from trainer.run import Run
-from trainer.spec import Spec
+from trainer.spec import Component, Spec
 from trainer.sweep.options import Sweep
 
 CONF = Path(__file__).parent.parent / "conf"
@@ -48,7 +48,7 @@ def _id(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-def _component(path: Path) -> tuple[type[Spec], dict]:
+def _component(path: Path) -> tuple[type[Component], dict]:
     node = yaml.safe_load(path.read_text())
     module, _, name = node.pop("_target_").rpartition(".")
     return getattr(importlib.import_module(module), name), node
@@ -63,7 +63,7 @@ def test_it_lists_exactly_the_options_of_its_component(path):
 @pytest.mark.parametrize("path", COMPONENTS, ids=_id)
 def test_its_values_are_the_components_own_defaults(path):
     cls, node = _component(path)
-    if path.stem != cls.__module__.rpartition(".")[2]:
+    if path.stem != cls.choice():
         return  # a preset is a choice of other values
     for name, field in cls.model_fields.items():
         if field.is_required():

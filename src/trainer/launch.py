@@ -18,7 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from trainer import meeting, nursery
+from trainer import meeting, nursery, place
 from trainer.errors import Diverged, LostPeer
 from trainer.run import Run
 from trainer.spec import ConfigError, dump
@@ -110,7 +110,7 @@ def _make_folder(run: Run) -> None:
     try:
         # With the folder for logs: NCCL may write one before the workers have met.
         (run.folder / "logs").mkdir(parents=True, exist_ok=True)
-        if run.launch.node_rank == 0 and os.environ.get("RANK", "0") == "0":
+        if place.is_first(os.environ, run.launch.node_rank):
             (run.folder / "run.yaml").write_text(describe(run))
     except OSError as error:
         raise ConfigError(

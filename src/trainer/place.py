@@ -33,6 +33,11 @@ def launcher(environment: Mapping[str, str]) -> Literal["train", "other"]:
     return "other" if "RANK" in environment and "WORLD_SIZE" in environment else "train"
 
 
+def is_first(environment: Mapping[str, str], node_rank: int = 0) -> bool:
+    """Whether of all processes that were started alike, on nodes of these numbers, this one speaks and writes."""
+    return environment.get("RANK", "0") == "0" and node_rank == 0
+
+
 def is_srun_task(environment: Mapping[str, str]) -> bool:
     """Whether this is one of several tasks that srun started.
 

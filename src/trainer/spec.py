@@ -31,6 +31,11 @@ class Spec(BaseModel):
 class Component(Spec):
     """A Spec that a YAML node names by `_target_` and that a worker builds; each group's base class derives from it."""
 
+    @classmethod
+    def choice(cls) -> str:
+        """What chooses it on the command line: `topk` for trainer.comm.topk.TopK."""
+        return cls.__module__.rpartition(".")[2]
+
     def check(self, run: Run) -> None:
         """Raise ConfigError if this component cannot work in `run`. Called in the launcher, before any process."""
 

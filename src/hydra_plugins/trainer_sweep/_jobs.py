@@ -56,7 +56,9 @@ def check(context: HydraContext, master: DictConfig, batch: Sequence[Sequence[st
 
 def speaks(config: DictConfig) -> bool:
     """Whether this process is the first of all that run the same sweep."""
-    return os.environ.get("RANK", "0") == "0" and config.launch.node_rank == 0
+    from trainer import place
+
+    return place.is_first(os.environ, config.launch.node_rank)
 
 
 def writes(config: DictConfig) -> bool:

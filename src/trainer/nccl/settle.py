@@ -54,7 +54,7 @@ def settle(nccl: Nccl, here: Machine, environment: Mapping[str, str] = os.enviro
     overrides = {name: value for name, value in nccl.env.items() if own.get(name) != value}
     # A variable of the preset that the user took out of nccl.env stays out.
     preset = {name: value for name, value in preset.items() if name in nccl.env or name not in own}
-    values = gather(environment, preset, overrides, preset_name=type(nccl).__module__.rpartition(".")[2])
+    values = gather(environment, preset, overrides, preset_name=nccl.choice())
     found = check(values, judged(nccl, here, use))
     for finding in found:
         if finding.severity == "error":
@@ -100,7 +100,7 @@ def version() -> tuple[int, int, int] | None:
 
 def seen(nccl: Nccl, here: Machine, ours: Mapping[str, str], environment: Mapping[str, str]) -> list[str]:
     """A line on what was seen and chosen, and where the user's environment says something, a line on that."""
-    name, chosen = type(nccl).__module__.rpartition(".")[2], nccl.chosen(here)
+    name, chosen = nccl.choice(), nccl.chosen(here)
     first = f"{name} sees {here}" + (f" and takes {chosen}" if chosen not in (name, "none") else "")
     set_by_us = [assignment(key, value) for key, value in ours.items() if key not in environment]
     first += f"; sets {' '.join(set_by_us)}" if set_by_us else "; sets nothing"

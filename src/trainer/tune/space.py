@@ -19,16 +19,13 @@ from trainer.sync.strict import Strict
 from trainer.tune.program import Choice
 
 SIZES_MB = (None, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0)
-LOSSY: dict[str, type[CommHook]] = {"fp16": FP16, "bf16": BF16, "int8": Int8, "onebit": OneBit, "topk": TopK}
+LOSSY: tuple[type[CommHook], ...] = (FP16, BF16, Int8, OneBit, TopK)
 
 
 def hooks(run: Run, allow: str) -> dict[str, CommHook]:
     """The hooks by name: the exact one, the run's own with its options, and where it is allowed all that compress."""
-    found: dict[str, CommHook] = {"allreduce": AllReduce()}
-    if allow == "lossy":
-        found |= {name: kind() for name, kind in LOSSY.items()}
-    found[name_of(run.comm)] = run.comm
-    return found
+    kinds: tuple[type[CommHook], ...] = (AllReduce, *LOSSY) if allow == "lossy" else (AllReduce,)
+    return {kind.choice(): kind() for kind in kinds} | {run.comm.choice(): run.comm}
 
 
 def choices(run: Run, allowed: dict[str, CommHook]) -> Iterator[Choice]:
@@ -45,14 +42,9 @@ def present(run: Run) -> Choice:
     """The run's own settings."""
     cap = run.parallel.data.bucket_cap_mb
     if isinstance(run.sync, NextForward):
-        return Choice(name_of(run.comm), "next_forward", chunk_mb=run.sync.chunk_mb)
+        return Choice(run.comm.choice(), "next_forward", chunk_mb=run.sync.chunk_mb)
     assert cap != "auto", "refused"
-    return Choice(name_of(run.comm), "strict", cap)
-
-
-def name_of(hook: CommHook) -> str:
-    """`topk` for trainer.comm.topk.TopK."""
-    return type(hook).__module__.rpartition(".")[2]
+    return Choice(run.comm.choice(), "strict", cap)
 
 
 def _works(run: Run) -> bool:
