@@ -10,6 +10,7 @@ import torch
 from tests.conftest import ROOT
 from tests.pipeline.scenario import SMALL, TOKENS, train
 from trainer.mesh import Mesh
+from trainer.nccl import routes
 from trainer.preset import sources
 from trainer.preset.catalogue import when
 from trainer.preset.sources import own
@@ -49,6 +50,8 @@ def test_it_resolves_on_eight_gpus(name: str, make_run, monkeypatch: pytest.Monk
 )
 def test_it_resolves_on_two_machines(name: str, make_run, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
+    # Two machines that the others reach by their names, whatever this one's stands for.
+    monkeypatch.setattr(routes, "own_address", lambda: "10.0.0.2")
     run = make_run(f"experiment={name}", "launch.nodes=2", "launch.rendezvous=127.0.0.1:29500")
     assert run.place.world == 16
 
