@@ -7,8 +7,7 @@ import logging
 import os
 import platform
 import random
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from trainer.guard import Guard
 from trainer.loop import Job
 from trainer.mesh import Mesh
 from trainer.nccl import inspection
-from trainer.nccl.probe import Level, Link, slowest
+from trainer.nccl.inspection import Links
 from trainer.overlap.ablation import Ablation
 from trainer.overlap.bucket_size import bucket_size
 from trainer.overlap.clock import clock_for
@@ -54,11 +53,11 @@ def assemble(
     mesh: Mesh,
     device: torch.device,
     control: Control,
-    links: Mapping[Level, Link] = MappingProxyType({}),
+    links: Links | None = None,
 ) -> tuple[Job, Iterator[tuple[Tensor, Tensor]]]:
     """The job of this rank and its batches, at the state of the checkpoint that the run starts from; collective.
 
-    `links` are those of the data axis, which `bucket_cap_mb=auto` needs.
+    `links` are what was found of the job's, which `bucket_cap_mb=auto` needs.
     """
     # A user's data may be made or split at random: alike on all ranks.
     _seed(run.seed)
@@ -173,7 +172,7 @@ def assemble(
         executor.close()
         run.comm.close(state)
 
-    facts = inspection.metrics(links)
+    facts = {} if links is None else inspection.metrics(links.every)
     if isinstance(axis.bucket_cap_mb, float) and axis is not run.parallel.data:
         facts["link/bucket_cap_mb"] = axis.bucket_cap_mb
     job = Job(
@@ -203,11 +202,13 @@ def assemble(
     return job, batches
 
 
-def _sized(axis: DataAxis, links: Mapping[Level, Link], gradient_bytes: int, ranks: int) -> DataAxis:
+def _sized(axis: DataAxis, links: Links | None, gradient_bytes: int, ranks: int) -> DataAxis:
     """`axis` with the bucket size that its slowest link asks for, where it is to be worked out."""
     if axis.bucket_cap_mb != "auto" or ranks == 1 or not gradient_bytes:
         return axis
-    link = slowest(links)
+    assert links is not None, "auto has the links looked at"
+    assert links.data is not None, "there are replicas"
+    link = links.data
     best = bucket_size(link.alpha_s, link.bytes_per_s, gradient_bytes, ranks)
     log.info("parallel.data.bucket_cap_mb=%g: %s", best.mb, best.why)
     return axis.model_copy(update={"bucket_cap_mb": best.mb})

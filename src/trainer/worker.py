@@ -20,7 +20,6 @@ from trainer.errors import Diverged, LostPeer
 from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.nccl import agreement, inspection
-from trainer.nccl.probe import Level, Link
 from trainer.nccl.read_back import ReadBack
 from trainer.run import Run
 from trainer.spec import ConfigError
@@ -55,7 +54,7 @@ def main(run: Run) -> int:
             # What advice needs is no part of a training.
             from trainer.tune.session import hold
 
-            hold(run, run.tune, _links(run, mesh, device, read_back), mesh, device)
+            hold(run, run.tune, inspection.inspect(run, read_back, mesh, device), mesh, device)
             return 0
         done = _train(run, mesh, device, control, read_back)
         if control.stopped_by:
@@ -82,7 +81,9 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_ba
     if mesh.sizes["tensor"] > 1:
         warn_of_hosts(mesh, device)
     looks = run.nccl.read_back or (run.parallel.data.bucket_cap_mb == "auto" and mesh.sizes["data"] > 1)
-    job, batches = assemble(run, mesh, device, control, _links(run, mesh, device, read_back) if looks else {})
+    job, batches = assemble(
+        run, mesh, device, control, inspection.inspect(run, read_back, mesh, device) if looks else None
+    )
     try:
         for _ in steps(job, batches):
             pass
@@ -94,12 +95,6 @@ def _train(run: Run, mesh: Mesh, device: torch.device, control: Control, read_ba
     if mesh.rank == 0:
         print_summary(run, job.done, job.total, job.history, lines)
     return job.done
-
-
-def _links(run: Run, mesh: Mesh, device: torch.device, read_back: ReadBack | None) -> dict[Level, Link]:
-    """The links that gradients take, or without replicas what the mesh has next."""
-    axis = next((axis for axis in ("data", "pipeline", "tensor") if mesh.sizes[axis] > 1), None)
-    return {} if axis is None else inspection.inspect(run, read_back, mesh.groups[axis], mesh.control, device)
 
 
 def _device() -> torch.device:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 from pathlib import Path
 
+import pytest
 import torch
 import yaml
 
 from tests.processes import SMALL, only_run, run
+from trainer.mesh import Mesh
 from trainer.nccl import inspection
 from trainer.nccl.inspection import inspect, metrics, report
 from trainer.nccl.log_lines import Choice
 from trainer.nccl.probe import Link
 
+CPU = torch.device("cpu")
 SOCKET = Choice("2.30.7", "Socket", ("eth0:10.0.0.1<0>",), {(0, 1): "NET/Socket/0"}, 2)
 
 
@@ -38,20 +42,48 @@ def test_an_nccl_that_goes_on_talking_is_a_warning(caplog):
     assert "cannot be told to be quiet" in caplog.text
 
 
-def inspected(mesh, job):
-    links = inspect(job, None, mesh.groups["data"], mesh.control, torch.device("cpu"))
-    return links, (job.folder / inspection.FILE).exists()
+def inspected(mesh, job, sizes=None, nodes=None):
+    if nodes is not None:
+        # As torch's agent tells a worker which node it is on.
+        os.environ["GROUP_RANK"] = nodes[mesh.rank]
+    own = mesh if sizes is None else Mesh.join(sizes, CPU, job.timeout)
+    return inspect(job, None, own, CPU), (job.folder / inspection.FILE).exists()
 
 
 def test_links_are_written_once_and_known_to_all(workers, make_run):
     job = make_run("nccl.read_back=true")
     job.folder.mkdir()
     first, second = workers(2, inspected, job)
-    assert set(first[0]) == {"inside"}
-    assert first[0] == second[0]
+    links = first[0]
+    assert set(links.every) == {"inside"}
+    assert links.data == links.every["inside"]
+    assert links == second[0]
     written = yaml.safe_load((job.folder / inspection.FILE).read_text())
-    assert written["inside"] == first[0]["inside"]._asdict()
+    assert written["inside"] == links.every["inside"]._asdict()
     assert written["nccl"] == ["Gloo carries the gradients here, so NCCL has chosen nothing"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "level"), [("0011", "between"), ("0101", "inside")], ids=["replicas between hosts", "replicas inside"]
+)
+def test_every_level_is_looked_at_and_replicas_know_which_is_theirs(workers, make_run, nodes, level):
+    job = make_run("nccl.read_back=true")
+    job.folder.mkdir()
+    sizes = {"pipeline": 1, "data": 2, "tensor": 2}
+    first, *others = (links for links, _ in workers(4, inspected, job, sizes, nodes))
+    assert set(first.every) == {"inside", "between"}
+    assert first.data == first.every[level]
+    assert all(other == first for other in others)
+
+
+def test_one_process_has_no_link_and_says_so(workers, make_run):
+    job = make_run("nccl.read_back=true")
+    job.folder.mkdir()
+    ((links, _),) = workers(1, inspected, job)
+    assert links == ({}, None)
+    assert yaml.safe_load((job.folder / inspection.FILE).read_text()) == {
+        "nccl": ["Gloo carries the gradients here, so NCCL has chosen nothing"]
+    }
 
 
 def test_a_run_writes_its_links_before_the_first_step_and_may_size_its_buckets_by_them(tmp_path):

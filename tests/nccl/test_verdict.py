@@ -30,6 +30,12 @@ def test_ranks_add_up_to_one_choice():
     assert merge([first, second]) == replace(GOOD, devices=("mlx5_0:1/IB", "mlx5_1:1/IB"), path="PIX")
 
 
+def test_pairs_of_a_larger_communicator_are_left_out():
+    logged = replace(GOOD, pairs={**GOOD.pairs, (6, 7): "SHM/direct"})
+    assert lines(logged, HOSTS) == lines(GOOD, HOSTS)
+    assert differences("ib", logged, HOSTS) == differences("ib", GOOD, HOSTS)
+
+
 def test_ranks_on_different_networks_are_seen():
     assert merge([GOOD, replace(GOOD, network="Socket")]).network == "IB+Socket"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -40,8 +40,23 @@ def hosts_of(control: dist.ProcessGroup) -> list[str]:
     return hosts
 
 
+def levels_of(hosts: Sequence[str]) -> set[Level]:
+    """The levels that ranks on `hosts` have between them."""
+    different = len(set(hosts))
+    found: set[Level] = set()
+    if len(hosts) > different:
+        found.add("inside")
+    if different > 1:
+        found.add("between")
+    return found
+
+
 def probe(
-    group: dist.ProcessGroup, control: dist.ProcessGroup, hosts: Sequence[str], device: torch.device
+    group: dist.ProcessGroup,
+    control: dist.ProcessGroup,
+    hosts: Sequence[str],
+    device: torch.device,
+    levels: Collection[Level] = LEVELS,
 ) -> dict[Level, Link]:
     """Measure the links of `group`, whose ranks are on `hosts`, in about a second; the same result on all ranks.
 
@@ -59,7 +74,7 @@ def probe(
         return told.item()
 
     found: dict[Level, Link] = {}
-    for level in LEVELS:
+    for level in (level for level in LEVELS if level in levels):
         ring = ring_of(level, dist.get_rank(group), hosts)
         peers = None if ring is None else (ranks[ring[0]], ranks[ring[1]])
         link = _measure(partial(_exchange, peers, group, device), slowest)

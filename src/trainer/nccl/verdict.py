@@ -86,8 +86,10 @@ def _between(intended: str | None, choice: Choice, between: Pairs) -> list[str]:
 
 def _apart(pairs: Pairs, hosts: Sequence[str]) -> tuple[Pairs, Pairs]:
     """Pairs inside a host, and pairs between hosts."""
-    inside = {pair: transport for pair, transport in pairs.items() if hosts[pair[0]] == hosts[pair[1]]}
-    return inside, {pair: transport for pair, transport in pairs.items() if pair not in inside}
+    # A log may also hold pairs of a larger communicator, of which this one is a part.
+    own = {pair: transport for pair, transport in pairs.items() if max(pair) < len(hosts)}
+    inside = {pair: transport for pair, transport in own.items() if hosts[pair[0]] == hosts[pair[1]]}
+    return inside, {pair: transport for pair, transport in own.items() if pair not in inside}
 
 
 def _count(transports: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from trainer.control import Control
 from trainer.logger.base import Metrics, Picture, Writer
 from trainer.loop import steps
 from trainer.mesh import Mesh
-from trainer.nccl.probe import Level, Link, hosts_of, slowest
+from trainer.nccl.probe import Link, hosts_of
 from trainer.overlap.metrics import gather
 from trainer.profile.base import Profile as Recordings
 from trainer.run import Checkpoint, Run
@@ -50,7 +50,7 @@ class _Steps(NamedTuple):
 
 
 def measure(
-    run: Run, count: int, hooks: Mapping[str, CommHook], links: Mapping[Level, Link], mesh: Mesh, device: torch.device
+    run: Run, count: int, hooks: Mapping[str, CommHook], wire: Link, mesh: Mesh, device: torch.device
 ) -> Profile:
     """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`."""
     control = Control(mesh.control)
@@ -83,7 +83,7 @@ def measure(
         cores=len(os.sched_getaffinity(0)) / beside,
         ranks=mesh.sizes["data"],
         hosts=len(set(hosts)),
-        wire=slowest(links),
+        wire=wire,
         curves=curves,
         divisible=[name for name, hook in hooks.items() if hook.divisible],
         present_s=quartiles[1],
