@@ -11,6 +11,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 from torch.distributed.elastic.multiprocessing import SignalException
@@ -40,15 +41,17 @@ class Stopped(Exception):
         self.number = number
 
 
-def launch(run: Run) -> None:
-    """Train. Returns when the run is done; raises WorkerFailed, Stopped, or ConfigError where a worker found one."""
+def launch(run: Run) -> Any:
+    """Train, and return what the workers of this node returned, alike.
+
+    Raises WorkerFailed, Stopped, or ConfigError where a worker found one.
+    """
     _make_folder(run)
     if run.place.launcher == "other":
-        _work(run)
-        return
+        return _work(run)
     try:
         with _quiet_agent():
-            elastic_launch(_agent(run), _work)(run)
+            return next(iter(elastic_launch(_agent(run), _work)(run).values()))
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         if failure.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
@@ -63,11 +66,11 @@ def launch(run: Run) -> None:
         ) from None
 
 
-def _work(run: Run) -> None:
+def _work(run: Run) -> Any:
     """A worker's whole life. The launcher needs none of what this imports."""
     from trainer import worker
 
-    worker.main(run)
+    return worker.main(run)
 
 
 def _agent(run: Run) -> LaunchConfig:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,7 +27,7 @@ from trainer.run import Run
 from trainer.spec import ConfigError
 from trainer.summary import print_summary
 from trainer.tensor.hosts import warn_of_hosts
-from trainer.tune.advise import Advise
+from trainer.tune.base import Session
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +36,8 @@ LOST_PEER_S = 5.0
 
 
 @record
-def main(run: Run) -> int:
-    """Run this process's part of `run`; the number of steps done. Exits with 128 + n after signal n stopped it."""
+def main(run: Run) -> Any:
+    """Run this process's part of `run`; the steps done, or what a session found. Exits with 128 + n after signal n."""
     # Before anything opens a communicator. What the user set for this process wins.
     for name, value in run.nccl.environment().items():
         os.environ.setdefault(name, value)
@@ -50,12 +52,8 @@ def main(run: Run) -> int:
     mesh = Mesh.join(run.parallel.sizes(run.place.world), device, run.timeout)
     control = Control(mesh.control)
     try:
-        if isinstance(run.tune, Advise):
-            # What advice needs is no part of a training.
-            from trainer.tune.session import hold
-
-            hold(run, run.tune, inspection.inspect(run, read_back, mesh, device), mesh, device)
-            return 0
+        if isinstance(run.tune, Session):
+            return run.tune.hold(run, mesh, device, partial(inspection.inspect, run, read_back, mesh, device))
         done = _train(run, mesh, device, control, read_back)
         if control.stopped_by:
             # Returning would leave this process waiting for an agent that waits for it to end.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from hydra import compose, initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, MissingConfigException
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -53,7 +55,9 @@ class Composed(NamedTuple):
 def composed(overrides: Sequence[str] = ()) -> Composed:
     """The configuration with `overrides`, not checked. Raises what `explain` explains."""
     register()
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    # Within a run Hydra has the same folder open already, and opens it once.
+    opened = GlobalHydra.instance().is_initialized()
+    with contextlib.nullcontext() if opened else initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("config", list(overrides), return_hydra_config=True)
     choices = {group: choice for group, choice in config.hydra.runtime.choices.items() if "/" not in group}
     # Hydra tells no choices of a group of which there may be several.

@@ -38,8 +38,13 @@ def save(run: Path, name: str, to: Path | None = None, when: str | None = None) 
     taken = [preset.path for preset in sources.everywhere() if preset.name == name]
     if taken or path.exists():
         raise ConfigError(f"name: there is a preset {name} already, {(taken or [path])[0]}; choose another name")
-    _write(path, text(read, name, when, [CONF, *(source.folder for source in sources.shared())]))
+    keep(read, name, path, when)
     return path
+
+
+def keep(read: Evidence, name: str, path: Path, when: str | None) -> None:
+    """Write the run that was `read` as preset `name` to `path`. Raises ConfigError where no preset can make it."""
+    _write(path, text(read, name, when, [CONF, *(source.folder for source in sources.shared())]))
 
 
 def read_run(run: Path) -> Evidence:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from trainer.spec import ConfigError
-from trainer.tune.base import Tune
+from trainer.tune.base import Session
 
 if TYPE_CHECKING:
+    import torch
+
+    from trainer.mesh import Mesh
+    from trainer.nccl.inspection import Links
     from trainer.run import Run
+    from trainer.tune.profile import Profile
 
 
-class Advise(Tune):
+class Advise(Session):
     """Settings that would shorten a step, by a simulation of it; nothing is trained, and nothing is kept."""
 
     steps: Annotated[int, Field(ge=10)] = 16
@@ -34,9 +40,20 @@ class Advise(Tune):
             raise ConfigError("tune: only steps of parallel=ddp are predicted; use it, or tune=none")
         if run.parallel.data.bucket_cap_mb == "auto":
             raise ConfigError("parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare")
+        if dense := getattr(run.comm, "warmup_steps", 0):
+            raise ConfigError(
+                f"comm.warmup_steps: the first {dense} steps are dense, and only such would be measured; use"
+                " comm.warmup_steps=0 here"
+            )
         if run.batch.microbatches > 1:
             raise ConfigError(
                 f"tune: a step of {run.batch.microbatches} micro-batches is not predicted; use batch.microbatches=1"
             )
         if run.sync.late or run.sync.apart or (run.sync.early and not run.sync.lazy):
             raise ConfigError("tune: only steps of sync=strict and sync=next_forward are predicted; use one of them")
+
+    def hold(self, run: Run, mesh: Mesh, device: torch.device, look: Callable[[], Links]) -> Profile:
+        # What advice needs is no part of a training.
+        from trainer.tune.session import advise_ranks
+
+        return advise_ranks(run, self, look(), mesh, device)

@@ -7,30 +7,26 @@ import platform
 import statistics
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from trainer import replay_table
-from trainer.assemble import assemble
 from trainer.comm.base import CommHook
 from trainer.comm.noop import NoOp
 from trainer.control import Control
-from trainer.logger.base import Metrics, Picture, Writer
-from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.nccl.probe import Link, hosts_of
 from trainer.overlap.metrics import gather
 from trainer.profile.base import Profile as Recordings
-from trainer.run import Checkpoint, Run
+from trainer.run import Run
 from trainer.sync.chunk_plan import Piece
 from trainer.sync.chunks import Chunk
 from trainer.sync.strict import Strict
 from trainer.tune.profile import Point, Profile
+from trainer.tune.short_run import quiet, take
 
-# Steps that pass before any are counted: DDP cuts its buckets anew after its first, and memory warms up.
-WARMUP = 3
 # Bytes of the buckets that are timed, and how many are handed over at once: a hook works at a queue, as in a step.
 QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
 # Rounds of each; the first warms up.
@@ -39,34 +35,17 @@ ROUNDS = 4
 LONG_S = 0.5
 
 
-class _Steps(NamedTuple):
-    """What some steps in a row took."""
-
-    seconds: list[float]
-    """of each"""
-    cpu_s: float
-    """of all together"""
-    lines: list[Metrics]
-
-
 def measure(
     run: Run, count: int, hooks: Mapping[str, CommHook], wire: Link, mesh: Mesh, device: torch.device
 ) -> Profile:
     """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`."""
     control = Control(mesh.control)
-    quiet: dict[str, Any] = {
-        "logger": {},
-        "checkpoint": Checkpoint(every=None),
-        "evaluate": run.evaluate.model_copy(update={"every": None}),
-        "log": run.log.model_copy(update={"every": max(2, count // 4)}),
-        # More than will be done, so that no step is the last, which evaluates.
-        "steps": 2 * (WARMUP + count),
-    }
+    short = quiet(run, count, max(2, count // 4))
     # A recorder of layers counts its own steps.
     bare = {"comm": NoOp(), "sync": Strict(), "profile": Recordings(record_replay=True)}
-    alone = _run(run.model_copy(update=quiet | bare), count, mesh, device, control)
+    alone = take(short.model_copy(update=bare), count, mesh, device, control)
     curves = {name: curve(hook, mesh, device, run) for name, hook in hooks.items()}
-    present = _run(run.model_copy(update=quiet), count, mesh, device, control)
+    present = take(short, count, mesh, device, control)
     dist.barrier(group=mesh.control)
     rows = replay_table.read(run.folder / "replay.csv", "tune")
     quartiles = statistics.quantiles(present.seconds, n=4)
@@ -125,36 +104,3 @@ def _bucket(place: int, count: int, size: int, device: torch.device) -> Any:
     flat = torch.randn(side * side, device=device) * 1e-3
     parameter = flat.clone().view(side, side)
     return Chunk(count - 1 - place, count, [Piece(0, 0, flat.numel())], [parameter], flat)
-
-
-def _run(run: Run, count: int, mesh: Mesh, device: torch.device, control: Control) -> _Steps:
-    job, batches = assemble(run, mesh, device, control)
-    job.writers[:] = [_Memory()]
-    going = steps(job, batches)
-    seconds, worked = [], 0.0
-    for number in range(WARMUP + count):
-        if number == WARMUP:
-            worked = time.process_time()
-        began = time.perf_counter()
-        next(going)
-        seconds.append(time.perf_counter() - began)
-    cpu_s = time.process_time() - worked
-    with job.synchroniser.whole():
-        pass
-    for recording in job.recordings:
-        recording.close()
-    job.close()
-    return _Steps(seconds[WARMUP:], cpu_s, job.history)
-
-
-class _Memory(Writer):
-    """Nothing is kept but the job's own history."""
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        return
-
-    def draw(self, picture: Picture) -> None:
-        return
-
-    def close(self) -> None:
-        return

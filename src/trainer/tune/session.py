@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
 
 from trainer.mesh import Mesh
 from trainer.nccl.inspection import Links
@@ -11,15 +12,18 @@ from trainer.tune import space
 from trainer.tune.advice import advise, show
 from trainer.tune.advise import Advise
 from trainer.tune.measure import measure
-from trainer.tune.profile import write
+from trainer.tune.profile import Profile, write
 
 
-def hold(run: Run, tune: Advise, links: Links, mesh: Mesh, device: torch.device) -> None:
-    """Measure some steps, and say on rank 0 which settings would be faster; collective."""
-    allowed = space.hooks(run, tune.allow)
+def advise_ranks(run: Run, tune: Advise, links: Links, mesh: Mesh, device: torch.device) -> Profile:
+    """Measure some steps, say on rank 0 which settings would be faster, and return its profile; collective."""
     assert links.data is not None, "one process was refused"
+    allowed = space.hooks(run, tune.allow)
     profile = measure(run, tune.steps, allowed, links.data, mesh, device)
     if mesh.rank == 0:
         write(run.folder / "profile.json", profile)
         advice = advise(profile, space.present(run), space.choices(run, allowed))
         show(advice, profile, tune.show)
+    told = [profile]
+    dist.broadcast_object_list(told, src=0, group=mesh.control)
+    return told[0]

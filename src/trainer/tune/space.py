@@ -33,7 +33,7 @@ def choices(run: Run, allowed: dict[str, CommHook]) -> Iterator[Choice]:
     for name, hook in allowed.items():
         if _works(run.model_copy(update={"comm": hook, "sync": Strict()})):
             yield from (Choice(name, "strict", size) for size in SIZES_MB)
-        lazy = run.sync if isinstance(run.sync, NextForward) else NextForward()
+        lazy = _lazy(run)
         if _works(run.model_copy(update={"comm": hook, "sync": lazy})):
             yield Choice(name, "next_forward", chunk_mb=lazy.chunk_mb)
 
@@ -45,6 +45,30 @@ def present(run: Run) -> Choice:
         return Choice(run.comm.choice(), "next_forward", chunk_mb=run.sync.chunk_mb)
     assert cap != "auto", "refused"
     return Choice(run.comm.choice(), "strict", cap)
+
+
+def under(run: Run, choice: Choice, allowed: dict[str, CommHook]) -> Run:
+    """`run` with the settings of `choice`."""
+    if choice == present(run):
+        return run
+    update: dict[str, object] = {"comm": allowed[choice.comm]}
+    if choice.sync == "strict":
+        data = run.parallel.data.model_copy(update={"bucket_cap_mb": choice.bucket_cap_mb})
+        update |= {"sync": Strict(), "parallel": run.parallel.model_copy(update={"data": data})}
+    else:
+        update["sync"] = _lazy(run)
+    return run.model_copy(update=update)
+
+
+def exact(run: Run) -> Run:
+    """`run` with the exact average, after every step: what lossy settings are compared with."""
+    if isinstance(run.comm, AllReduce) and isinstance(run.sync, (Strict, NextForward)):
+        return run
+    return run.model_copy(update={"comm": AllReduce(), "sync": Strict()})
+
+
+def _lazy(run: Run) -> NextForward:
+    return run.sync if isinstance(run.sync, NextForward) else NextForward()
 
 
 def _works(run: Run) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -41,7 +41,7 @@ class WhatIf(Tune):
         if not self.hosts or not self.rates:
             raise ConfigError("tune: hosts and rates are empty; name some, for example tune.hosts=[2,8]")
 
-    def conduct(self, run: Run, launch: Callable[[Run], None]) -> None:
+    def conduct(self, run: Run, launch: Callable[[Run], Any]) -> None:
         # What this needs knows all groups.
         from trainer.tune.scaling import show
 
