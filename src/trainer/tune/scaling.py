@@ -13,6 +13,7 @@ from rich.table import Table
 from trainer.run import Run
 from trainer.tune import space
 from trainer.tune.advice import Advice, advise, overrides
+from trainer.tune.cases import CASES
 from trainer.tune.profile import Profile, read
 from trainer.tune.scale import KNOWN, Cluster, Wire, scaled
 from trainer.tune.what_if import WhatIf, bytes_per_s
@@ -43,7 +44,7 @@ def assumptions(tune: WhatIf, profile: Profile) -> list[str]:
     """What the curves take for granted, a line each."""
     return [
         f"Every rank computes what it did on {profile.ranks} ranks: the batch grows with the cluster.",
-        f"A message costs {profile.wire[0] * 1e6:.3g} us to start, as measured, and then each host's link carries its"
+        f"A message costs {profile.wire[0] * 1e6:.3g} us to start, as in the profile, and then each host's link carries its"
         f" rate; {tune.ranks_per_host} ranks a host pass one ring through it.",
         "All ranks are alike and none is late; switches carry all links at full rate.",
     ]
@@ -51,13 +52,15 @@ def assumptions(tune: WhatIf, profile: Profile) -> list[str]:
 
 def show(tune: WhatIf, run: Run) -> None:
     """Print table and assumptions, and write the plot into the current folder."""
-    profile = read(Path(tune.profile))
+    made = CASES.get(tune.profile)
+    profile = made() if made else read(Path(tune.profile))
     found = list(places(tune, run, profile))
     console = Console()
     floor = found[0].advice.floor_s
     table = Table(title=f"Predicted steps; {floor * 1000:.1f} ms without communication", title_justify="left")
     for column in ("rate", "hosts", "ranks", "step", "efficiency", "best allowed", "its efficiency"):
-        table.add_column(column, justify="left" if column in ("rate", "best allowed") else "right")
+        words = column in ("rate", "best allowed")
+        table.add_column(column, justify="left" if words else "right", overflow="fold" if words else "ellipsis")
     for rate, hosts, advice in found:
         best, now = advice.best[0], advice.present
         table.add_row(

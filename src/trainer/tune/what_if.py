@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 Rate = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[mg]bit$")]
 UNITS = {"m": 1e6, "g": 1e9}
+# See trainer.tune.cases.
+CASES = ("eight_by_eight",)
 
 
 class WhatIf(Tune):
     """Predicted scaling from a profile that tune=advise has written; starts no process."""
 
     profile: str
-    """the path of a profile.json"""
+    """the path of a profile.json, or the name of one that comes with the trainer: eight_by_eight"""
     hosts: list[Annotated[int, Field(ge=1)]] = [2, 4, 8, 16, 64]
     """numbers of hosts"""
     rates: list[Rate] = ["1gbit", "10gbit", "25gbit", "100gbit"]
@@ -34,9 +36,10 @@ class WhatIf(Tune):
     """what may change where the best setting is shown beside the run's own"""
 
     def check(self, run: Run) -> None:
-        if not Path(self.profile).is_file():
+        if self.profile not in CASES and not Path(self.profile).is_file():
             raise ConfigError(
-                f"tune.profile: {self.profile!r} is no file; give the profile.json that a run with tune=advise wrote"
+                f"tune.profile: {self.profile!r} is no file; give the profile.json that a run with tune=advise wrote,"
+                f" or {', '.join(CASES)}"
             )
         if not self.hosts or not self.rates:
             raise ConfigError("tune: hosts and rates are empty; name some, for example tune.hosts=[2,8]")
