@@ -44,8 +44,8 @@ def assumptions(tune: WhatIf, profile: Profile) -> list[str]:
     """What the curves take for granted, a line each."""
     return [
         f"Every rank computes what it did on {profile.ranks} ranks: the batch grows with the cluster.",
-        f"A message costs {profile.wire[0] * 1e6:.3g} us to start, as in the profile, and then each host's link carries its"
-        f" rate; {tune.ranks_per_host} ranks a host pass one ring through it.",
+        f"A message costs {profile.wire[0] * 1e6:.3g} us to start, as in the profile, and then each host's link carries"
+        f" its rate; {tune.ranks_per_host} ranks a host pass one ring through it.",
         "All ranks are alike and none is late; switches carry all links at full rate.",
     ]
 
