@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         if options.write:
             document.write(name, document.block(tables, _machine()))
+            if hasattr(_module(name), "draw"):
+                _module(name).draw(tables, document.PATH.parent)
     print(f"Measured on {_machine()}.")
     if options.json:
         plain = {name: [table.plain() for table in tables] for name, tables in measured.items()}

@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from trainer.sync.chunk_plan import Piece
 from trainer.sync.chunks import Chunk
 from trainer.sync.strict import Strict
 from trainer.tune.profile import Point, Profile
-from trainer.tune.short_run import quiet, take
+from trainer.tune.short_run import Steps, quiet, take
 
 # Bytes of the buckets that are timed, and how many are handed over at once: a hook works at a queue, as in a step.
 QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
@@ -38,7 +38,10 @@ LONG_S = 0.5
 def measure(
     run: Run, count: int, hooks: Mapping[str, CommHook], wire: Link, mesh: Mesh, device: torch.device
 ) -> Profile:
-    """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`."""
+    """The profile of `run`, of `count` steps without communication, as many with its own settings, and all `hooks`.
+
+    It is rank 0's, on all ranks.
+    """
     control = Control(mesh.control)
     short = quiet(run, count, max(2, count // 4))
     # A recorder of layers counts its own steps.
@@ -46,12 +49,29 @@ def measure(
     alone = take(short.model_copy(update=bare), count, mesh, device, control)
     curves = {name: curve(hook, mesh, device, run) for name, hook in hooks.items()}
     present = take(short, count, mesh, device, control)
-    dist.barrier(group=mesh.control)
+    hosts = hosts_of(mesh.control)
+    told: list[Any] = [None]
+    if mesh.rank == 0:
+        told = [_profile(run, hooks, wire, mesh, hosts, alone, curves, present)]
+    dist.broadcast_object_list(told, src=0, group=mesh.control)
+    return told[0]
+
+
+def _profile(
+    run: Run,
+    hooks: Mapping[str, CommHook],
+    wire: Link,
+    mesh: Mesh,
+    hosts: Sequence[str],
+    alone: Steps,
+    curves: dict[str, list[Point]],
+    present: Steps,
+) -> Profile:
+    """The profile of rank 0, which alone has recorded its layers."""
     rows = replay_table.read(run.folder / "replay.csv", "tune")
     quartiles = statistics.quantiles(present.seconds, n=4)
     optimizer_s = statistics.median(line["speed/optimizer_ms"] for line in alone.lines[1:]) / 1000
     layers_s = sum(row.forward_ms + row.backward_ms for row in rows) / 1000
-    hosts = hosts_of(mesh.control)
     # Several nodes may be namespaces of one machine, and share its cores.
     beside = sum(host.rpartition("/")[0] == platform.node() for host in hosts)
     return Profile(

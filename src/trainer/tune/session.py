@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-import torch.distributed as dist
 
 from trainer.mesh import Mesh
 from trainer.nccl.inspection import Links
@@ -16,7 +15,7 @@ from trainer.tune.profile import Profile, write
 
 
 def advise_ranks(run: Run, tune: Advise, links: Links, mesh: Mesh, device: torch.device) -> Profile:
-    """Measure some steps, say on rank 0 which settings would be faster, and return its profile; collective."""
+    """Measure some steps, say on rank 0 which settings would be faster, and return the profile; collective."""
     assert links.data is not None, "one process was refused"
     allowed = space.hooks(run, tune.allow)
     profile = measure(run, tune.steps, allowed, links.data, mesh, device)
@@ -24,6 +23,4 @@ def advise_ranks(run: Run, tune: Advise, links: Links, mesh: Mesh, device: torch
         write(run.folder / "profile.json", profile)
         advice = advise(profile, space.present(run), space.choices(run, allowed))
         show(advice, profile, tune.show)
-    told = [profile]
-    dist.broadcast_object_list(told, src=0, group=mesh.control)
-    return told[0]
+    return profile
