@@ -18,8 +18,9 @@ from trainer.tune import space
         (["parallel=pipeline"], "tune: only steps of parallel=ddp are predicted; use it, or tune=none"),
         (["parallel=fsdp"], "tune: only steps of parallel=ddp are predicted; use it, or tune=none"),
         (["batch.microbatches=2"], "tune: a step of 2 micro-batches is not predicted; use batch.microbatches=1"),
-        (["sync=delayed"], "tune: only steps of sync=strict and sync=next_forward are predicted; use one of them"),
-        (["sync=local_sgd"], "tune: only steps of sync=strict and sync=next_forward are predicted; use one of them"),
+        (["sync=delayed"], "tune: what is measured to begin with has no stale updates; use sync=strict, and "),
+        (["sync=local_sgd"], "tune: what is measured to begin with has no stale updates; use sync=strict, and "),
+        (["comm=topk", "comm.warmup_steps=5"], "comm.warmup_steps: the first 5 steps are dense, and only such would "),
         (
             ["parallel.data.bucket_cap_mb=auto"],
             "parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare",
@@ -36,12 +37,16 @@ def test_what_is_not_predicted_is_refused(make_run, options, said):
 
 def test_the_space_keeps_the_result_unless_it_may_change(make_run):
     exact = make_run("tune=advise")
-    assert {choice.comm for choice in space.choices(exact, space.hooks(exact, "exact"))} == {"allreduce"}
+    choices = list(space.choices(exact, "exact", space.hooks(exact, "exact")))
+    assert {choice.comm for choice in choices} == {"allreduce"}
+    assert {choice.sync for choice in choices} == {"strict", "partitioned", "next_forward"}
     lossy = space.hooks(exact, "lossy")
-    assert {choice.comm for choice in space.choices(exact, lossy)} == set(lossy)
+    assert {choice.comm for choice in space.choices(exact, "lossy", lossy)} == set(lossy)
+    stale = {choice.sync for choice in space.choices(exact, "stale", lossy)}
+    assert stale == {"strict", "partitioned", "next_forward", "delayed", "local_sgd"}
     # What the compatibility table refuses is no choice: norms need the whole gradient.
     clipped = make_run("tune=advise", "clip.max_norm=1")
-    assert {choice.sync for choice in space.choices(clipped, space.hooks(clipped, "exact"))} == {"strict"}
+    assert {choice.sync for choice in space.choices(clipped, "exact", space.hooks(clipped, "exact"))} == {"strict"}
 
 
 def test_the_runs_own_hook_keeps_its_options(make_run):

@@ -41,3 +41,28 @@ def test_a_hook_that_may_not_cut_parameters_carries_whole_ones():
     both = profile(topk=line(0.001, 1000))
     assert len(program(both, Choice("allreduce", "next_forward", chunk_mb=1.0)).jobs) == 16
     assert len(program(both, Choice("topk", "next_forward", chunk_mb=1.0)).jobs) == 4
+
+
+def test_an_update_where_a_bucket_lands_is_waited_for_in_its_part_only():
+    strict = simulate(program(profile(), Choice("allreduce", "strict", 4.0)))
+    early = simulate(program(profile(), Choice("allreduce", "partitioned", 4.0)))
+    # Three of four updates of 1 ms are made while the next bucket waits for the wire, which they hold up.
+    assert early.step_s == pytest.approx(strict.step_s)
+    fast = profile(allreduce=line(0.001, 1000))
+    strict, early = (simulate(program(fast, Choice("allreduce", rule, 4.0))) for rule in ("strict", "partitioned"))
+    assert early.step_s == pytest.approx(strict.step_s - 0.003)
+
+
+def test_a_delayed_update_waits_for_what_has_had_a_step_to_arrive():
+    # 16 MiB in 161 ms, beside a step of 126 ms: the wire is what is waited for.
+    slow = simulate(program(profile(), Choice("allreduce", "delayed", 100.0)))
+    assert slow.step_s == pytest.approx(0.161, rel=0.01)
+    fast = profile(allreduce=line(0.001, 200))
+    assert simulate(program(fast, Choice("allreduce", "delayed", 100.0))).step_s == pytest.approx(COMPUTED)
+
+
+def test_parameters_that_travel_once_a_period_cost_a_part_of_their_time():
+    outcome = simulate(program(profile(), Choice("allreduce", "local_sgd", period=4)))
+    # Two chunks of 8 MiB, after one another, every fourth step.
+    assert outcome.step_s == pytest.approx(COMPUTED + 2 * 0.081 / 4)
+    assert outcome.exposed_s == pytest.approx(outcome.comm_s)

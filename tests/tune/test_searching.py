@@ -118,8 +118,19 @@ def test_settings_are_put_into_a_run(make_run):
         "strict",
         5.0,
     )
+    late = space.under(job, Choice("allreduce", "delayed", 5.0), allowed)
+    assert (late.sync.choice(), late.sync.warmup_steps, late.parallel.data.bucket_cap_mb) == ("delayed", 0, 5.0)
     lazy = space.under(job, Choice("allreduce", "next_forward"), allowed)
     assert (lazy.comm.choice(), lazy.sync.choice()) == ("allreduce", "next_forward")
+
+
+def test_what_changes_the_result_has_to_learn(make_run):
+    job = make_run("tune=search", "comm=fp16")
+    assert space.is_alike(Choice("allreduce", "partitioned"), job)
+    # Its own hook's loss is the user's choice already.
+    assert space.is_alike(Choice("fp16", "next_forward"), job)
+    assert not space.is_alike(Choice("topk", "strict"), job)
+    assert not space.is_alike(Choice("allreduce", "delayed"), job)
 
 
 def test_lossy_settings_are_compared_with_the_exact_average(make_run):

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trainer.tune.profile import Profile
-from trainer.tune.program import Choice, gradient_bytes, program
+from trainer.tune.program import BUCKETED, Choice, gradient_bytes, program
 from trainer.tune.simulate import Outcome, Program, simulate
 
 # Predictions that differ by less are not told apart, however well the present step was met.
@@ -62,7 +62,9 @@ def overrides(choice: Choice, present: Choice) -> str:
         changed.append(f"comm={choice.comm}")
     if choice.sync != present.sync:
         changed.append(f"sync={choice.sync}")
-    if choice.sync == "strict" and choice.bucket_cap_mb != present.bucket_cap_mb:
+    if choice.sync == "delayed":
+        changed.append("sync.warmup_steps=0")
+    if choice.sync in BUCKETED and choice.bucket_cap_mb != present.bucket_cap_mb:
         cap = "null" if choice.bucket_cap_mb is None else f"{choice.bucket_cap_mb:g}"
         changed.append(f"parallel.data.bucket_cap_mb={cap}")
     return " ".join(changed) or "as it is"

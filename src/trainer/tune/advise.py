@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from trainer.tune.profile import Profile
 
 
+Allow = Literal["exact", "lossy", "stale"]
+
+
 class Advise(Session):
     """Settings that would shorten a step, by a simulation of it; nothing is trained, and nothing is kept."""
 
     steps: Annotated[int, Field(ge=10)] = 16
     """the number of steps that are measured, once without communication and once with the run's own settings"""
-    allow: Literal["exact", "lossy"] = "exact"
-    """what may change: exact keeps the result, lossy allows hooks that compress"""
+    allow: Allow = "exact"
+    """what may change: exact keeps the result, lossy allows hooks that compress, stale also rules that update late"""
     show: Annotated[int, Field(ge=1)] = 5
     """the number of settings to show"""
 
@@ -49,8 +52,11 @@ class Advise(Session):
             raise ConfigError(
                 f"tune: a step of {run.batch.microbatches} micro-batches is not predicted; use batch.microbatches=1"
             )
-        if run.sync.late or run.sync.apart or (run.sync.early and not run.sync.lazy):
-            raise ConfigError("tune: only steps of sync=strict and sync=next_forward are predicted; use one of them")
+        if run.sync.late or run.sync.apart:
+            raise ConfigError(
+                "tune: what is measured to begin with has no stale updates; use sync=strict, and tune.allow=stale to"
+                " have such rules among the choices"
+            )
 
     def hold(self, run: Run, mesh: Mesh, device: torch.device, look: Callable[[], Links]) -> Profile:
         # What advice needs is no part of a training.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from trainer.replay_table import Row
@@ -15,6 +16,8 @@ from trainer.tune.simulate import Program, Segment, Work
 DENSE = 4
 # Chunks that next_forward's courier has under way; see trainer.sync.by_priority.
 LAZY_WINDOW = 2
+# Bytes of a chunk of differences; see trainer.sync.differences.
+DIFFERENCES_MB = 8.0
 
 
 class Choice(NamedTuple):
@@ -26,6 +29,8 @@ class Choice(NamedTuple):
     """null is DDP's own"""
     chunk_mb: float = 4.0
     """of next_forward"""
+    period: int = 8
+    """steps between averagings of local_sgd"""
 
 
 class _Tensor(NamedTuple):
@@ -41,7 +46,7 @@ class _Tensor(NamedTuple):
 
 def program(profile: Profile, choice: Choice) -> Program:
     """The step of `profile` under `choice`."""
-    return _lazy(profile, choice) if choice.sync == "next_forward" else _strict(profile, choice)
+    return PROGRAMS[choice.sync](profile, choice)
 
 
 def gradient_bytes(profile: Profile) -> int:
@@ -49,39 +54,76 @@ def gradient_bytes(profile: Profile) -> int:
     return DENSE * sum(row.numel for row in profile.rows)
 
 
-def _strict(profile: Profile, choice: Choice) -> Program:
-    """Buckets travel as they become ready, and the optimizer waits for all of them."""
+class _Buckets(NamedTuple):
+    """DDP's buckets."""
+
+    sizes: list[int]
+    """bytes of each"""
+    forward: Segment
+    backward: list[Segment]
+    """a segment a layer; its jobs are the buckets that its gradients complete"""
+
+
+def _buckets(profile: Profile, choice: Choice) -> _Buckets:
     backwards = list(reversed(list(enumerate(profile.rows))))
     order = [(number, size) for number, row in backwards for size in reversed(_sizes(row))]
     buckets = bucket_plan([size for _, size in order], choice.bucket_cap_mb)
     last: dict[int, list[int]] = {}
     for bucket, members in enumerate(buckets):
         last.setdefault(order[members[-1]][0], []).append(bucket)
-    jobs = [cost(profile.curves[choice.comm], sum(order[one][1] for one in members)) for members in buckets]
-    backward = [
-        Segment(_work(profile, row.backward_ms), readies=tuple(last.get(number, ()))) for number, row in backwards
-    ]
-    forward = [Segment(_work(profile, sum(row.forward_ms for row in profile.rows) + profile.rest_s * 1000))]
-    update = Segment(_work(profile, profile.optimizer_s * 1000), waits=tuple(range(len(jobs))))
-    return Program([*forward, *backward, update], jobs, profile.cores)
+    return _Buckets(
+        [sum(order[one][1] for one in members) for members in buckets],
+        Segment(_work(profile, sum(row.forward_ms for row in profile.rows) + profile.rest_s * 1000)),
+        [Segment(_work(profile, row.backward_ms), readies=tuple(last.get(number, ()))) for number, row in backwards],
+    )
+
+
+def _strict(profile: Profile, choice: Choice) -> Program:
+    """Buckets travel as they become ready, and the optimizer waits for all of them."""
+    sizes, forward, backward = _buckets(profile, choice)
+    update = Segment(_work(profile, profile.optimizer_s * 1000), waits=tuple(range(len(sizes))))
+    return Program([forward, *backward, update], _carried(profile, choice, sizes), profile.cores)
+
+
+def _partitioned(profile: Profile, choice: Choice) -> Program:
+    """As strict, but each bucket's parameters are updated where it lands."""
+    sizes, forward, backward = _buckets(profile, choice)
+    end = Segment(Work(0.0), waits=tuple(range(len(sizes))))
+    return Program([forward, *backward, end], _updated(profile, choice, sizes), profile.cores)
+
+
+def _delayed(profile: Profile, choice: Choice) -> Program:
+    """Buckets travel as they become ready, and the optimizer waits for those of the step before: two steps in turn."""
+    sizes, forward, backward = _buckets(profile, choice)
+    count = len(sizes)
+    update = _work(profile, profile.optimizer_s * 1000)
+    jobs = _carried(profile, choice, sizes)
+    segments: list[Segment] = []
+    for own, before in ((0, count), (count, 0)):
+        segments.append(forward)
+        segments += [one._replace(readies=tuple(own + job for job in one.readies)) for one in backward]
+        segments.append(Segment(update, waits=tuple(range(before, before + count))))
+    return Program(segments, jobs + jobs, profile.cores, steps=2)
+
+
+def _local_sgd(profile: Profile, choice: Choice) -> Program:
+    """Steps of one's own, after a period of which all parameters travel and are waited for."""
+    layers_ms = sum(row.forward_ms + row.backward_ms for row in profile.rows)
+    step = Segment(_work(profile, layers_ms + (profile.rest_s + profile.optimizer_s) * 1000))
+    sizes = [size for size, _ in _chunks(profile, DIFFERENCES_MB, choice.comm)]
+    every = tuple(range(len(sizes)))
+    segments = [*[step] * (choice.period - 1), step._replace(readies=every), Segment(Work(0.0), waits=every)]
+    return Program(segments, _carried(profile, choice, sizes), profile.cores, steps=choice.period)
 
 
 def _lazy(profile: Profile, choice: Choice) -> Program:
     """Chunks travel the most urgent first, are used where they land, and each layer waits for those that it reads."""
-    owners = [number for number, row in enumerate(profile.rows) for _ in _sizes(row)]
-    tensors = [_Tensor(size) for row in profile.rows for size in _sizes(row)]
-    chunks = plan(tensors, choice.chunk_mb * MIB, choice.comm in profile.divisible)
-    sizes = [DENSE * sum(piece.stop - piece.start for piece in chunk) for chunk in chunks]
-    whole = sum(sizes)
-    jobs = []
-    for size in sizes:
-        carried, update_s = cost(profile.curves[choice.comm], size), profile.optimizer_s * size / whole
-        jobs.append(Work(carried.wall_s + update_s, carried.cpu_s + update_s * profile.busy))
-    layers = [sorted({owners[piece.parameter] for piece in chunk}) for chunk in chunks]
+    chunks = _chunks(profile, choice.chunk_mb, choice.comm)
+    jobs = _updated(profile, choice, [size for size, _ in chunks])
     forward = [
         Segment(
             _work(profile, row.forward_ms),
-            waits=tuple(chunk for chunk, owned in enumerate(layers) if number in owned),
+            waits=tuple(chunk for chunk, (_, owned) in enumerate(chunks) if number in owned),
         )
         for number, row in enumerate(profile.rows)
     ]
@@ -89,12 +131,52 @@ def _lazy(profile: Profile, choice: Choice) -> Program:
     backward = [
         Segment(
             _work(profile, row.backward_ms),
-            readies=tuple(chunk for chunk, owned in enumerate(layers) if owned[0] == number),
+            readies=tuple(chunk for chunk, (_, owned) in enumerate(chunks) if owned[0] == number),
         )
         for number, row in reversed(list(enumerate(profile.rows)))
     ]
     rest = Segment(_work(profile, profile.rest_s * 1000))
     return Program([rest, *forward, *backward], jobs, profile.cores, urgent=True, window=LAZY_WINDOW)
+
+
+PROGRAMS = {
+    "strict": _strict,
+    "partitioned": _partitioned,
+    "next_forward": _lazy,
+    "delayed": _delayed,
+    "local_sgd": _local_sgd,
+}
+"""the rules of `sync` whose steps are predicted"""
+BUCKETED = frozenset({"strict", "partitioned", "delayed"})
+"""those under which DDP's buckets travel"""
+
+
+def _chunks(profile: Profile, chunk_mb: float, comm: str) -> list[tuple[int, list[int]]]:
+    """The bytes of each chunk of the parameters, and the layers that it is of."""
+    owners = [number for number, row in enumerate(profile.rows) for _ in _sizes(row)]
+    tensors = [_Tensor(size) for row in profile.rows for size in _sizes(row)]
+    return [
+        (
+            DENSE * sum(piece.stop - piece.start for piece in chunk),
+            sorted({owners[piece.parameter] for piece in chunk}),
+        )
+        for chunk in plan(tensors, chunk_mb * MIB, comm in profile.divisible)
+    ]
+
+
+def _carried(profile: Profile, choice: Choice, sizes: Iterable[float]) -> list[Work]:
+    """What it takes to carry buckets of `sizes` bytes."""
+    return [cost(profile.curves[choice.comm], size) for size in sizes]
+
+
+def _updated(profile: Profile, choice: Choice, sizes: list[int]) -> list[Work]:
+    """What it takes to carry buckets, and to update their parameters where they land."""
+    whole = sum(sizes)
+    jobs = []
+    for size, carried in zip(sizes, _carried(profile, choice, sizes), strict=True):
+        update_s = profile.optimizer_s * size / whole
+        jobs.append(Work(carried.wall_s + update_s, carried.cpu_s + update_s * profile.busy))
+    return jobs
 
 
 def _sizes(row: Row) -> list[int]:

@@ -36,7 +36,7 @@ def places(tune: WhatIf, run: Run, profile: Profile) -> Iterator[Place]:
         for hosts in tune.hosts:
             wire = Wire(profile.wire[0], bytes_per_s(rate))
             there = scaled(profile, Cluster(hosts, tune.ranks_per_host, wire))
-            choices = [choice for choice in space.choices(run, allowed) if choice.comm in there.curves]
+            choices = [choice for choice in space.choices(run, tune.allow, allowed) if choice.comm in there.curves]
             yield Place(rate, hosts, advise(there, space.present(run), choices))
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 
 from trainer import place
-from trainer.comm.allreduce import AllReduce
 from trainer.launch import describe
 from trainer.overlap import evidence
 from trainer.preset.save import keep
@@ -80,7 +79,7 @@ def search(run: Run, tune: Search, launch: Callable[[Run], Any]) -> None:
     profile = launch(run)
     allowed = space.hooks(run, tune.allow)
     now = space.present(run)
-    advice = advise(profile, now, space.choices(run, allowed))
+    advice = advise(profile, now, space.choices(run, tune.allow, allowed))
     best = [one for one in advice.best if one.choice != now][: tune.candidates]
     tried = [Tried(advice.present), *map(Tried, best)]
     trials = Trials(run, launch)
@@ -111,9 +110,9 @@ def search(run: Run, tune: Search, launch: Callable[[Run], Any]) -> None:
 
 
 def _learns(one: Tried, run: Run, tune: Search, allowed: dict[str, Any], trials: Trials, exact: list[Seen]) -> bool:
-    """Whether `one` is exact, or uses the run's own hook, or learns; `exact` keeps what the exact run did."""
+    """Whether `one` changes no result, or learns; `exact` keeps what the exact run did."""
     choice = one.predicted.choice
-    if choice.comm in (AllReduce.choice(), run.comm.choice()):
+    if space.is_alike(choice, run):
         return True
     every = max(1, tune.budget // LOSSES)
     if not exact:

@@ -21,6 +21,6 @@ def advise_ranks(run: Run, tune: Advise, links: Links, mesh: Mesh, device: torch
     profile = measure(run, tune.steps, allowed, links.data, mesh, device)
     if mesh.rank == 0:
         write(run.folder / "profile.json", profile)
-        advice = advise(profile, space.present(run), space.choices(run, allowed))
+        advice = advise(profile, space.present(run), space.choices(run, tune.allow, allowed))
         show(advice, profile, tune.show)
     return profile

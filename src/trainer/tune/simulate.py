@@ -29,7 +29,7 @@ class Segment(NamedTuple):
 
 
 class Program(NamedTuple):
-    """A step, which is repeated: segments one after another, and the jobs that are carried beside them."""
+    """A step or several, repeated: segments one after another, and the jobs that are carried beside them."""
 
     segments: Sequence[Segment]
     jobs: Sequence[Work]
@@ -39,10 +39,12 @@ class Program(NamedTuple):
     """whether of the jobs that are ready the lowest number goes first; else they go as they became ready"""
     window: int = 1
     """the jobs that are under way at once, and share the wire"""
+    steps: int = 1
+    """the steps that the segments are of"""
 
 
 class Outcome(NamedTuple):
-    """A step in the steady state, in seconds."""
+    """A step in the steady state, the mean where a program has several, in seconds."""
 
     step_s: float
     comm_s: float
@@ -78,15 +80,15 @@ class _State:
     """in the order in which they started, in which they land too"""
 
 
-def simulate(program: Program, steps: int = 4) -> Outcome:
-    """The last of `steps` repetitions; the first ones fill what is carried over from step to step.
+def simulate(program: Program, times: int = 4) -> Outcome:
+    """The last of so many `times`; the first ones fill what is carried over from step to step.
 
     1. Jobs whose turn it is start. 2. The training thread begins its next segment once that need not wait. 3. Time
     passes to the next end of a segment or a job. What computes on more cores than there are is stretched, and jobs
     under way share the wire evenly. Raises ValueError where everything waits.
     """
     state = _State([True] * len(program.jobs))
-    for _ in range(steps):
+    for _ in range(times):
         state.passed = NO_TIME
         for segment in program.segments:
             while not all(state.landed[job] for job in segment.waits):
@@ -97,7 +99,7 @@ def simulate(program: Program, steps: int = 4) -> Outcome:
             for job in segment.readies:
                 state.landed[job] = False
                 state.ready.append(job)
-    return state.passed
+    return Outcome(*(seconds / program.steps for seconds in state.passed))
 
 
 def _advance(program: Program, state: _State, computing: _Moving | None) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from trainer.spec import ConfigError
+from trainer.tune.advise import Allow
 from trainer.tune.base import Tune
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class WhatIf(Tune):
     """rates of each host's link, as 100mbit or 25gbit"""
     ranks_per_host: Annotated[int, Field(ge=1)] = 1
     """the number of ranks on a host, which share its link"""
-    allow: Literal["exact", "lossy"] = "exact"
+    allow: Allow = "exact"
     """what may change where the best setting is shown beside the run's own"""
 
     def check(self, run: Run) -> None:
