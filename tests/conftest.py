@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pickle
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -35,19 +36,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
-@pytest.fixture
-def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """`make_run("model=vit", "steps=3")` composes and resolves as train.py does, with tmp_path as the run's folder."""
-    # What a launcher around the tests may have set must not decide what they see.
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
-        monkeypatch.delenv(name, raising=False)
+@pytest.fixture(scope="session")
+def compose_run() -> Iterator[Callable[..., Run]]:
+    """`compose_run(folder, "model=vit", "steps=3")` composes and resolves as train.py does; for what tests share."""
 
-    def make(*overrides: str) -> Run:
+    def make(folder: Path, *overrides: str) -> Run:
         with initialize_config_dir(str(CONF), version_base="1.3"):
-            cfg = compose("config", [f"folder={tmp_path / 'run'}", *overrides])
+            cfg = compose("config", [f"folder={folder}", *overrides])
         return resolve(cfg)
 
-    return make
+    with pytest.MonkeyPatch.context() as patch:
+        # What a launcher around the tests may have set must not decide what they see.
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
+            patch.delenv(name, raising=False)
+        yield make
+
+
+@pytest.fixture
+def make_run(compose_run: Callable[..., Run], tmp_path: Path) -> Callable[..., Run]:
+    """`make_run("model=vit", "steps=3")` is a run that has tmp_path / "run" as its folder."""
+    return functools.partial(compose_run, tmp_path / "run")
 
 
 @pytest.fixture
@@ -65,11 +73,12 @@ def compose_error() -> Callable[..., HydraException]:
 @pytest.fixture(scope="session")
 def _fork_server() -> Any:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "torch.distributed", "torchvision", "trainer.worker"])
+    # All that a worker of any test imports before it begins: what is missing here every one of them imports by itself.
+    context.set_forkserver_preload(["torchvision", "trainer.worker", "tests.conftest"])
     return context
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def workers(_fork_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Any]]:
     """`workers(2, function, *arguments)` calls `function(mesh, *arguments)` on every rank of a data axis of two.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import pytest
@@ -40,17 +41,36 @@ def _same(ranks, alone, dtype):
         assert rank.losses == pytest.approx(alone.losses, abs=TOLERANCE[dtype])
 
 
+@pytest.fixture(scope="module")
+def alone(workers, compose_run, tmp_path_factory):
+    """`alone(dtype)` gives, by model, what one process ends with: it has neither stages nor a schedule."""
+
+    @functools.cache
+    def train(dtype):
+        folder = tmp_path_factory.mktemp("alone") / "run"
+        options = (f"+data.kwargs.dtype={str(dtype).removeprefix('torch.')}", "parallel=none", "launch.processes=1")
+        runs = [compose_run(folder, *SMALL, *model, *options) for model in MODELS.values()]
+        return dict(zip(MODELS, workers(1, scenario.train, runs, dtype)[0], strict=True))
+
+    return train
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
 @pytest.mark.parametrize(("pipeline", "data"), [(2, 1), (4, 1), (2, 2), (4, 2)])
-def test_every_schedule_gives_what_one_process_gives(workers, make_run, pipeline, data, dtype):
-    runs, alone = [], []
+def test_every_schedule_gives_what_one_process_gives(workers, make_run, alone, pipeline, data, dtype):
     # In fp32 the same code adds in the same order: one model is enough to see its size of error.
-    for model, schedule in itertools.product(MODELS if dtype == torch.float64 else ["vit"], SCHEDULES):
-        base = (*SMALL, *MODELS[model], f"+data.kwargs.dtype={str(dtype).removeprefix('torch.')}")
-        layout = _overrides(pipeline, data, schedule)
-        runs.append(make_run(*base, *layout, f"launch.processes={pipeline * data}"))
-        alone.append(make_run(*base, "parallel=none", "launch.processes=1"))
+    cases = list(itertools.product(MODELS if dtype == torch.float64 else ["vit"], SCHEDULES))
+    kind = f"+data.kwargs.dtype={str(dtype).removeprefix('torch.')}"
+    runs = [
+        make_run(
+            *SMALL,
+            *MODELS[model],
+            kind,
+            *_overrides(pipeline, data, schedule),
+            f"launch.processes={pipeline * data}",
+        )
+        for model, schedule in cases
+    ]
     ranks = workers(pipeline * data, scenario.train, runs, dtype)
-    single = workers(1, scenario.train, alone, dtype)[0]
-    for number in range(len(runs)):
-        _same([rank[number] for rank in ranks], single[number], dtype)
+    for number, (model, _) in enumerate(cases):
+        _same([rank[number] for rank in ranks], alone(dtype)[model], dtype)

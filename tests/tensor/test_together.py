@@ -99,18 +99,30 @@ def test_replicated_activations_have_the_same_masks_and_shared_ones_different(wo
     scenario.merged(_trained(workers, make_run, "1 x 2 x 2", *options))
 
 
-def test_a_checkpoint_moves_from_mesh_to_mesh(workers, make_run, tmp_path: Path):
-    options = (*GPT, "optimizer=adamw", "optimizer.lr=0.001", "data.classes=37", "steps=4")
-    for before in ("2 x 2 x 2", "alone"):
-        run = make_run(*SMALL, *MESHES[before], *options, "checkpoint.every=2")
-        run = run.model_copy(update={"folder": tmp_path / before})
-        whole = scenario.merged([rank[0] for rank in workers(run.place.world, scenario.train, [run])])
-        path = checkpoint_folder.path_of(run.checkpoints, 2)
-        for after in MESHES:
-            resumed = scenario.merged(_trained(workers, make_run, after, *options, f"checkpoint.resume='{path}'"))
-            assert resumed.keys() == whole.keys()
-            for name, value in whole.items():
-                torch.testing.assert_close(resumed[name], value, atol=1e-12, rtol=0)
+MOVED = (*GPT, "optimizer=adamw", "optimizer.lr=0.001", "data.classes=37", "steps=4")
+# Ranks, stages and tensor ranks become fewer and more, one at a time and together.
+MOVES = [
+    *(("2 x 2 x 2", after) for after in MESHES if after != "2 x 2 x 2"),
+    *(("alone", after) for after in ("1 x 1 x 2", "4 x 1 x 1", "2 x 2 x 2")),
+]
+
+
+@pytest.fixture(scope="module")
+def left(request, workers, compose_run, tmp_path_factory):
+    """The weights that an uninterrupted run ends with, and the checkpoint that it left on the way."""
+    folder = tmp_path_factory.mktemp("left")
+    run = compose_run(folder, *SMALL, *MESHES[request.param], *MOVED, "checkpoint.every=2")
+    ranks = [rank[0] for rank in workers(run.place.world, scenario.train, [run])]
+    return scenario.merged(ranks), checkpoint_folder.path_of(run.checkpoints, 2)
+
+
+@pytest.mark.parametrize(("left", "after"), MOVES, indirect=["left"], scope="module")
+def test_a_checkpoint_moves_from_mesh_to_mesh(workers, make_run, left, after):
+    whole, path = left
+    resumed = scenario.merged(_trained(workers, make_run, after, *MOVED, f"checkpoint.resume='{path}'"))
+    assert resumed.keys() == whole.keys()
+    for name, value in whole.items():
+        torch.testing.assert_close(resumed[name], value, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize(

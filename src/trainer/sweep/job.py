@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from trainer import place
-from trainer.checkpoint_folder import checkpoints_in, newest_whole
 from trainer.errors import Diverged, LostPeer
 from trainer.launch import Stopped, WorkerFailed
 from trainer.run import Run
@@ -69,6 +68,9 @@ def run(
 
 def _own_checkpoint(folder: Path) -> Path | None:
     """The newest whole checkpoint of the run in `folder`. Where there is none, what is half-written is removed."""
+    # Reading checkpoints takes long to import, and most runs have none.
+    from trainer.checkpoint_folder import checkpoints_in, newest_whole
+
     kept = folder / "checkpoints"
     found, _ = newest_whole(checkpoints_in(kept))
     if found is None:

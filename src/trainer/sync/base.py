@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
 from trainer.spec import Component
@@ -21,6 +20,9 @@ if TYPE_CHECKING:
 
 def _own(gradient: Tensor) -> Tensor:
     """This rank's part of a gradient, where it is shared out over the replicas."""
+    # Takes over a second to import, and the launcher, which knows every rule, has no use for it.
+    from torch.distributed.tensor import DTensor
+
     return gradient.to_local() if isinstance(gradient, DTensor) else gradient
 
 
