@@ -1,6 +1,7 @@
 """Compose, resolve, launch: `python train.py parallel=ddp comm=allreduce optimizer.lr=0.1`.
 
-Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 143 stopped by SIGINT and SIGTERM.
+Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 128 + n stopped by signal n with a checkpoint: 130
+by Ctrl-C, 143 by SIGTERM, 138 and 140 by SIGUSR1 and SIGUSR2.
 """
 
 # Workers import this file too, so what only the launcher needs is imported in main.

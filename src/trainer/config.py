@@ -101,9 +101,12 @@ def read(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path |
     return validate(Run, {**values, "place": None})
 
 
-def check(run: Run) -> Run:
-    """Steps 3 to 5 of `resolve`: what does not go together, or not on this machine, is refused."""
-    run = run.model_copy(update={"place": _place(run.launch, run.parallel)})
+def check(run: Run, place: places.Place | None = None) -> Run:
+    """Steps 3 to 5 of `resolve`: what does not go together, or not on this machine, is refused.
+
+    For a run that will be at `place`, elsewhere, nothing is looked up on this machine.
+    """
+    run = run.model_copy(update={"place": place or _place(run.launch, run.parallel)})
     for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
         component.check(run)
     compatibility.check(run)
@@ -128,7 +131,8 @@ def check(run: Run) -> Run:
 
         resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
-    return run.model_copy(update={"checkpoint": checkpoint, "nccl": run.nccl.settle(run)})
+    nccl = run.nccl if place else run.nccl.settle(run)
+    return run.model_copy(update={"checkpoint": checkpoint, "nccl": nccl})
 
 
 def sweep_of(cfg: DictConfig) -> Sweep:

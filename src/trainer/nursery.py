@@ -13,7 +13,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 # What nearly every worker imports; other modules it loads itself.
-PRELOADED = ["trainer.worker", "torchvision"]
+PRELOADED = ["trainer.nursery_begin", "trainer.worker", "torchvision"]
 START_METHOD = "forkserver"
 # glibc gives a large tensor's memory back to the system when it is freed, and every page of the next one is a fault:
 # several times the cost of filling it. Read when a process starts.
