@@ -103,8 +103,8 @@ def find(resume: str, own: Path, siblings: Iterable[Path]) -> tuple[Path | None,
     """The checkpoint that `checkpoint.resume` means, and lines on what was passed over on the way.
 
     `own` takes the newest whole one of the run in the folder `own`, `auto` of the runs in the folders `siblings`, in
-    their order, and either may find none. A path names a checkpoint, or a run's folder, whose newest whole checkpoint it then means. Raises ConfigError for a path
-    that holds none.
+    their order, and either may find none. A path names a checkpoint, or a run's folder, whose newest whole checkpoint
+    it then means. Raises ConfigError for a path that holds none.
     """
     if resume in ("own", "auto"):
         runs = [own] if resume == "own" else siblings

@@ -78,7 +78,8 @@ def _welcome(lobby: dist.Store, name: str, world: int, deadline: float) -> None:
                 told[rank] = asked
         away = {rank for rank in away if not lobby.check([f"{name}/{rank}"])}
         if away and time.monotonic() > deadline:
-            raise LostPeer(f"launch: {len(away)} of {world} ranks did not come in time; the log of each says where it is")
+            missing = ", ".join(map(str, sorted(away)))
+            raise LostPeer(f"launch.timeout_s: ranks {missing} of {world} did not come in time; see their logs")
         time.sleep(POLL_S if away else 0)
 
 

@@ -58,19 +58,31 @@ def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(
             f"launch: srun started {world} tasks on {nodes} nodes; use --ntasks-per-node so that every node has as many"
         )
-    host = socket.gethostname()
-    if nodes > 1:
+    host = environment.get("MASTER_ADDR", socket.gethostname())
+    if nodes > 1 and "MASTER_ADDR" not in environment:
         names = ["scontrol", "show", "hostnames", environment["SLURM_STEP_NODELIST"]]
         host = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()[0]
+        _refuse_nowhere(host)
     step = f"{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
     return {
         "RANK": environment["SLURM_PROCID"],
         "LOCAL_RANK": environment.get("SLURM_LOCALID", "0"),
         "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(world // nodes),
-        "MASTER_ADDR": environment.get("MASTER_ADDR", host),
+        "MASTER_ADDR": host,
         "MASTER_PORT": environment.get("MASTER_PORT", str(20000 + zlib.crc32(step.encode()) % 20000)),
     }
+
+
+def _refuse_nowhere(host: str) -> None:
+    """Raise ConfigError where `host` is a name that only Slurm knows: ranks would look for it for minutes."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise ConfigError(
+            f"launch: {host}, the first node of the step, has no address ({error}); set MASTER_ADDR to one of its"
+            " addresses that all nodes reach"
+        ) from None
 
 
 def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Place:

@@ -15,15 +15,16 @@ from pathlib import Path
 NODES = ("n1", "n2")
 # A busy machine may need long for what takes a second on an idle one.
 PATIENCE_S = 90.0
-# One partition's jobs give way to the other's, each in a way of its own. Nodes have more cores than the machine, so that
-# it need not be idle. There is no accounting and nobody to hide from: neither a database nor a key is needed.
+# The jobs of one partition give way to the other's, and have a minute to save. A node has more cores than the machine.
+# There is no accounting and nobody to hide from: neither a database nor a key is needed. A job that is queued again
+# waits until its old credential has expired, at least 5 s.
 CONFIGURATION = """
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
 SlurmctldPort={port0}
 AuthType=auth/none
 CredType=cred/none
-AuthInfo=cred_expire=2
+AuthInfo=cred_expire=5
 SlurmUser=root
 SlurmdUser=root
 StateSaveLocation={folder}/state
@@ -83,9 +84,27 @@ class Cluster:
             assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}\n{self.logs()}"
             time.sleep(0.1)
 
+    def until_done(self, number: str) -> None:
+        """Wait until the job has ended well; what it said is shown where it has not."""
+
+        def done() -> bool:
+            job = self.job(number)
+            ended_badly = job["JobState"] not in (
+                "PENDING",
+                "RUNNING",
+                "COMPLETING",
+                "COMPLETED",
+                "REQUEUED",
+                "PREEMPTED",
+            )
+            assert not ended_badly, f"{job['JobState']}: {_end_of(Path(job['StdOut']))}"
+            return job["JobState"] == "COMPLETED"
+
+        self.until(f"job {number} is done", done)
+
     def logs(self) -> str:
         """The ends of the daemons' logs, and the state of all jobs."""
-        ends = [f"{path.name}:\n{path.read_text()[-3000:]}" for path in sorted(self.folder.glob("*.log"))]
+        ends = [f"{path.name}:\n{_end_of(path)}" for path in sorted(self.folder.glob("slurm*.log"))]
         with contextlib.suppress(AssertionError, subprocess.TimeoutExpired):
             ends.append(self.tell("scontrol", "show", "job"))
         return "\n".join(ends)
@@ -116,9 +135,12 @@ def running(folder: Path) -> Iterator[Cluster]:
             daemon.wait(10)
 
 
+def _end_of(path: Path) -> str:
+    return path.read_text()[-3000:] if path.exists() else "(nothing)"
+
+
 def _start(command: list[str], folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    log = open(folder / f"{'-'.join(command)}.out.log", "wb")  # noqa: SIM115 - the daemon's as long as it lives
-    with log:
+    with open(folder / "daemons.out", "ab") as log:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
         return subprocess.Popen(command, stdout=log, stderr=log, env={**environment, **variables})
 
