@@ -51,6 +51,8 @@ def main() -> int:
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
     def task(cfg: DictConfig) -> float | None:
         """What the run is ranked by, for a sweeper that learns from it."""
+        # Where the process was started by another program, as those of submitit are.
+        place.join_srun(os.environ)
         job = HydraConfig.get()
         folder = pathlib.Path(job.runtime.output_dir) if job.mode == RunMode.MULTIRUN else None
         if not cfg.dry_run and place.launcher(os.environ) == "train":
@@ -87,8 +89,7 @@ def main() -> int:
     sys.argv[1:] = as_text(sys.argv[1:])
     presets.register()
     try:
-        if place.is_srun_task(os.environ):
-            os.environ.update(place.adopt_srun(os.environ))
+        place.join_srun(os.environ)
         # Launchers of several nodes may have agreed on a stamp, and so on a folder.
         started = os.environ.get(stamp.VARIABLE) or stamp.now()
         if place.launcher(os.environ) == "other":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from trainer import place
@@ -40,6 +42,25 @@ def test_srun_gives_torchs_rendezvous():
     assert 20000 <= int(adopted["MASTER_PORT"]) < 40000
     assert adopted["MASTER_PORT"] == place.adopt_srun({**STEP, "SLURM_PROCID": "0"})["MASTER_PORT"]
     assert adopted["MASTER_PORT"] != place.adopt_srun({**STEP, "SLURM_STEP_ID": "1"})["MASTER_PORT"]
+
+
+def test_a_first_node_without_an_address_is_refused(monkeypatch):
+    """Its name may be known to Slurm alone."""
+    named = subprocess.CompletedProcess([], 0, "no-such-node.invalid\nother\n")
+    monkeypatch.setattr(subprocess, "run", lambda *arguments, **options: named)
+    step = {**STEP, "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]"}
+    with pytest.raises(ConfigError, match="the first node of the step, has no address"):
+        place.adopt_srun(step)
+    assert place.adopt_srun({**step, "MASTER_ADDR": "10.0.0.1"})["MASTER_ADDR"] == "10.0.0.1"
+
+
+def test_a_task_joins_its_step_once():
+    environment = dict(STEP)
+    place.join_srun(environment)
+    assert environment["RANK"] == "3"
+    joined = {**environment, "SLURM_PROCID": "0"}
+    place.join_srun(joined)
+    assert joined["RANK"] == "3"
 
 
 def test_uneven_nodes_are_refused():

@@ -56,6 +56,8 @@ NODES: dict[str, type[Spec]] = {
 }
 # Keys of the root that say what train.py shall do, and are no property of the run.
 COMMANDS = ("dry_run", "sweep")
+# Choices that come with extras of the package.
+EXTRAS = {"hydra/launcher/submitit_slurm": "slurm", "hydra/sweeper/optuna": "sweep"}
 
 
 def resolve(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path | None = None) -> Run:
@@ -197,7 +199,9 @@ def explain(error: Exception, overrides: list[str], conf: Path) -> str | None:
         return told
     if isinstance(error, MissingConfigException) and error.missing_cfg_file is not None:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return f"{group or 'config'}: there is no {group or 'config'} '{name}'{did_you_mean(name, error.options or ())}"
+        extra = EXTRAS.get(str(error.missing_cfg_file))
+        hint = f"; pip install -e '.[{extra}]' brings it" if extra else did_you_mean(name, error.options or ())
+        return f"{group or 'config'}: there is no {group or 'config'} '{name}'{hint}"
     first = str(error).splitlines()[0].rstrip(".")
     unknown = re.match(r"Could not (?:override|delete) '(?:[^']*@)?([^']+)'", first)
     if unknown is None:

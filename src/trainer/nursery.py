@@ -12,6 +12,8 @@ import signal
 from multiprocessing import forkserver
 from typing import Any
 
+from trainer import signals
+
 # What nearly every worker imports; other modules it loads itself.
 PRELOADED = ["trainer.nursery_begin", "trainer.worker", "torchvision"]
 START_METHOD = "forkserver"
@@ -36,7 +38,8 @@ def open_early() -> None:
         _environment.clear()
         _environment.update(os.environ)
     multiprocessing.get_context(START_METHOD).set_forkserver_preload(PRELOADED)
-    forkserver.ensure_running()
+    with signals.deaf_children():
+        forkserver.ensure_running()
 
 
 def close() -> None:

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Literal, NamedTuple
 
 import torch
@@ -44,6 +44,12 @@ def is_srun_task(environment: Mapping[str, str]) -> bool:
     A batch script or a salloc shell has SLURM_NTASKS too; only a step of several tasks has this one above 1.
     """
     return int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and "SLURM_PROCID" in environment
+
+
+def join_srun(environment: MutableMapping[str, str]) -> None:
+    """Put torch's variables into the environment of one of several tasks that srun started, once."""
+    if is_srun_task(environment) and launcher(environment) == "train":
+        environment.update(adopt_srun(environment))
 
 
 def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:

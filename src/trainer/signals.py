@@ -6,8 +6,10 @@ step. So whatever serves the workers must not end before they have saved.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Iterator
 
 # What `sbatch --signal` sends before the time is up: USR1 by custom, and USR2 by submitit.
 BY_CUSTOM = (signal.SIGUSR1, signal.SIGUSR2)
@@ -22,13 +24,19 @@ def ignore() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def serve_and_fork() -> None:
-    """This process lives until it is killed; those that it forks end by these signals until they say otherwise.
+@contextlib.contextmanager
+def deaf_children() -> Iterator[None]:
+    """Processes of other programs that are started within it ignore these signals all their lives, but for Ctrl-C."""
+    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOPPING[1:]}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
-    Ctrl-C is left as it is.
-    """
-    for number in STOPPING[1:]:
-        signal.signal(number, signal.SIG_IGN)
+
+def hear_after_fork() -> None:
+    """Processes that are forked from this one, which is deaf, are not."""
     os.register_at_fork(after_in_child=_end_by_default)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -101,6 +102,11 @@ class Cluster:
             return job["JobState"] == "COMPLETED"
 
         self.until(f"job {number} is done", done)
+
+    def _said(self, number: str) -> Path:
+        """The file that holds what the job said; its name may hold spaces."""
+        shown = self.tell("scontrol", "show", "job", number)
+        return Path(re.search(r"StdOut=(.*)", shown)[1])  # type: ignore[index]
 
     def logs(self) -> str:
         """The ends of the daemons' logs, and the state of all jobs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import subprocess
@@ -14,53 +15,75 @@ from tests.processes import ROOT, SMALL, losses
 from tests.slurm.cluster import Cluster
 
 SLURM = str(ROOT / "scripts" / "slurm")
-RUN = (*SMALL, "steps=300", "log.every=1", "evaluate.every=null", "checkpoint.every=1000")
+# Steps that take as long as Slurm needs to find out that it must preempt, and no core.
+SLOW = """
+import time, torch
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, x):
+        time.sleep(0.06 if self.training else 0)
+        return super().forward(x.flatten(1))
+"""
+RUN = (*SMALL, "model=custom", "model.factory=slow:Net", "steps=100", "log.every=1", "evaluate.every=null")
 # The names of our nodes are known to Slurm alone.
 MEETING = f"export MASTER_ADDR={socket.gethostname()}"
-# What a job needs on a machine that is busy otherwise.
+# What jobs need on a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(300)
 
 
-def submit(folder: Path, *arguments: str) -> str:
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where jobs are submitted."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    before = filter(None, [os.environ.get("PYTHONPATH")])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *before]))
+    return tmp_path
+
+
+def submit(place: Path, *arguments: str) -> str:
     """The number of the job."""
-    command = [sys.executable, SLURM, "--nodes", "2", "--processes", "1", "--setup", MEETING, *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100)
+    command = [sys.executable, SLURM, "--processes", "1", "--setup", MEETING, *arguments]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    return re.match(r"job (\d+): 2 x 1 workers; scancel \1 ends it\n", done.stdout)[1]
+    found = re.match(r"job (\d+): \d x 1 workers; scancel \1 ends it\n", done.stdout)
+    assert found
+    return found[1]
 
 
-def said(run: Path) -> str:
-    return "\n".join(path.read_text() for path in sorted(run.glob("slurm-*.out")))
+def trains(run: Path) -> bool:
+    return (run / "metrics.jsonl").exists() and len(losses(run)) >= 5
 
 
-def has_trained(run: Path) -> bool:
-    return (run / "metrics.jsonl").exists() and len(losses(run)) > 20
-
-
-def test_a_job_of_two_nodes_that_is_preempted_goes_on_as_if_nothing_had_happened(slurm: Cluster, tmp_path: Path):
-    whole = submit(tmp_path, "--", *RUN, "folder=whole")
-    slurm.until_done(whole)
-    assert slurm.job(whole)["NodeList"] == "n[1-2]"
-    assert "run folder: whole" in said(tmp_path / "whole")
-
-    # Signs that mean something to Slurm and to the shell.
-    run = tmp_path / "it's 100%j"
-    job = submit(tmp_path, "--requeue", "--", *RUN, f"folder='{str(run.name).replace(chr(39), chr(92) + chr(39))}'")
-    slurm.until("the job trains", lambda: has_trained(run))
-    urgent = slurm.tell(
-        "sbatch", "--parsable", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true"
-    )
-    slurm.until_done(urgent)
+def test_a_job_of_two_nodes_that_is_preempted_goes_on_as_if_nothing_had_happened(slurm: Cluster, place: Path):
+    # Signs that mean something to Slurm, to the shell and to Hydra.
+    run = place / "it's 100%j"
+    job = submit(place, "--nodes", "2", "--requeue", "--", *RUN, r"folder='it\'s 100%j'")
+    slurm.until("the job trains", lambda: trains(run))
+    # It takes all of both nodes.
+    urgent = ("--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap=true")
+    slurm.until_done(slurm.tell("sbatch", "--parsable", *urgent))
+    # A job that is queued again waits a while.
+    whole = submit(place, "--nodes", "2", "--", *RUN, "folder=whole")
     slurm.until_done(job)
     assert slurm.job(job)["Restarts"] == "1"
-    assert f"job {job} goes back into the queue" in said(run)
-    assert losses(run) == losses(tmp_path / "whole")
+    said = (run / f"slurm-{job}.out").read_text()
+    assert f"job {job} goes back into the queue" in said
+    assert "resumed from it's 100%j/checkpoints/step_" in said
+    slurm.until_done(whole)
+    assert slurm.job(whole)["NodeList"] == "n[1-2]"
+    assert "run folder: whole" in (place / "whole" / f"slurm-{whole}.out").read_text()
+    assert list(losses(run)) == list(range(1, 101))
+    assert losses(run) == losses(place / "whole")
 
 
-def test_a_job_that_is_cancelled_saves_and_stays_out_of_the_queue(slurm: Cluster, tmp_path: Path):
-    job = submit(tmp_path, "--requeue", "--", *RUN, "steps=1000000", "folder=run")
-    slurm.until("the job trains", lambda: has_trained(tmp_path / "run"))
+def test_a_job_that_is_cancelled_saves_and_stays_out_of_the_queue(slurm: Cluster, place: Path):
+    """Of one task, which starts its worker itself; Slurm signals every process."""
+    job = submit(place, "--requeue", "--", *RUN, "folder=run")
+    slurm.until("the job trains", lambda: trains(place / "run"))
     slurm.tell("scancel", job)
     slurm.until("the job is gone", lambda: slurm.job(job)["JobState"] == "CANCELLED")
-    assert list((tmp_path / "run" / "checkpoints").glob("step_*[0-9]"))
-    assert not slurm.tell("squeue", "--noheader")
+    last = list(losses(place / "run"))[-1]
+    assert [path.name for path in (place / "run" / "checkpoints").iterdir()] == [f"step_{last:08d}"]
