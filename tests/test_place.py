@@ -71,6 +71,32 @@ def test_uneven_nodes_are_refused():
     )
 
 
+def test_torchrun_that_lets_no_host_come_back_is_warned_of(make_run, monkeypatch, caplog):
+    agent = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "GROUP_WORLD_SIZE": "2"}
+    for name, value in {**agent, "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_MAX_RESTARTS": "3"}.items():
+        monkeypatch.setenv(name, value)
+    make_run()
+    assert "set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on every host" in caplog.text
+    caplog.clear()
+    monkeypatch.setenv("TORCHELASTIC_USE_AGENT_STORE", "False")
+    make_run()
+    assert "TORCH_DISABLE_SHARE_RDZV_TCP_STORE" not in caplog.text
+
+
+def test_the_batch_stays_what_it_is_when_hosts_come_and_go(make_run, monkeypatch):
+    """As under torchrun --nnodes=1:3."""
+    monkeypatch.setenv("RANK", "0")
+    shares = {}
+    for hosts in (1, 2):
+        monkeypatch.setenv("WORLD_SIZE", str(hosts))
+        run = make_run("batch.size=64")
+        shares[hosts] = (run.batch.size, run.share)
+    assert shares == {1: (64, 64), 2: (64, 32)}
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(ConfigError, match="64 does not divide by 3 data ranks"):
+        make_run("batch.size=64")
+
+
 def test_a_mesh_that_needs_one_process_gets_one(make_run):
     assert make_run("parallel=none").place.processes == 1
     assert make_run("parallel.data.size=4").place.processes == 4

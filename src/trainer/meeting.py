@@ -50,21 +50,28 @@ def agree(key: str, value: str) -> str:
 def open_attempt(timeout: datetime.timedelta) -> Attempt:
     """That of the next job. Jobs that one process runs after another, and a job's restarts, have keys apart.
 
-    Rank 0 names the attempt, since nobody has counted right: each agent counts the failures that it saw, and one that
-    came back with its host has seen none. The store may still hold what was written in attempts before. Collective over
-    all ranks; raises LostPeer where one of them does not come within `timeout`.
+    Collective over all ranks; raises LostPeer where one of them does not come within `timeout`.
     """
     job, rank, world = f"job{next(_jobs)}", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    lobby, own = dist.PrefixStore(f"{job}/lobby", store()), uuid.uuid4().hex
-    if rank == 0:
-        name = own
-        _welcome(lobby, name, world, time.monotonic() + timeout.total_seconds())
-    else:
-        lobby.set(f"asks/{rank}", own)
-        lobby.wait([f"told/{own}"], timeout)
-        name = lobby.get(f"told/{own}").decode()
-        lobby.set(f"{name}/{rank}", "")
+    name = name_attempt(dist.PrefixStore(f"{job}/lobby", store()), rank, world, timeout)
     return Attempt(f"{job}/{name}", dist.PrefixStore(f"{job}/{name}", store()))
+
+
+def name_attempt(lobby: dist.Store, rank: int, world: int, timeout: datetime.timedelta) -> str:
+    """A name that no attempt had before, the same on all ranks.
+
+    Rank 0 makes it up, since nobody has counted right: each agent counts the failures that it saw, and one that came
+    back with its host has seen none.
+    """
+    own = uuid.uuid4().hex
+    if rank == 0:
+        _welcome(lobby, own, world, time.monotonic() + timeout.total_seconds())
+        return own
+    lobby.set(f"asks/{rank}", own)
+    lobby.wait([f"told/{own}"], timeout)
+    name = lobby.get(f"told/{own}").decode()
+    lobby.set(f"{name}/{rank}", "")
+    return name
 
 
 def _welcome(lobby: dist.Store, name: str, world: int, deadline: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
@@ -12,6 +13,8 @@ from typing import Literal, NamedTuple
 import torch
 
 from trainer.spec import ConfigError
+
+log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
@@ -91,6 +94,17 @@ def _refuse_nowhere(host: str) -> None:
         ) from None
 
 
+def _warn_of_shared_store(environment: Mapping[str, str]) -> None:
+    """Say what keeps hosts from coming back, of which torchrun itself says nothing until it gives up."""
+    shared = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    several = int(environment.get("GROUP_WORLD_SIZE", "1")) > 1
+    if shared and several and int(environment.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+        log.warning(
+            "launch: a host that dies could not come back, since torchrun tells newcomers nothing of the store that the"
+            " others share; set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on every host"
+        )
+
+
 def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Place:
     """Decide the number of processes and the device.
 
@@ -101,6 +115,7 @@ def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Pl
     gpus = torch.cuda.device_count()
     device: Literal["cpu", "cuda"] = "cuda" if gpus else "cpu"
     if launcher(os.environ) == "other":
+        _warn_of_shared_store(os.environ)
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return Place("other", device, int(os.environ["WORLD_SIZE"]) // local, local)
     if processes is None:

@@ -18,7 +18,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, *BY_CUSTOM)
 CODES = tuple(128 + number for number in STOPPING)
 
 
-def ignore() -> None:
+def ignore_stopping() -> None:
     """This process is ended by those it serves, when they have saved."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
@@ -11,23 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, SMALL, losses
+from tests.processes import ROOT, SLOW, SMALL, losses, path_with_slow_model
 from tests.slurm.cluster import Cluster
 
 SLURM = str(ROOT / "scripts" / "slurm")
-# Steps that take as long as Slurm needs to find out that it must preempt, and no core.
-SLOW = """
-import time, torch
-
-class Net(torch.nn.Linear):
-    def __init__(self):
-        super().__init__(64, 10)
-
-    def forward(self, x):
-        time.sleep(0.06 if self.training else 0)
-        return super().forward(x.flatten(1))
-"""
-RUN = (*SMALL, "model=custom", "model.factory=slow:Net", "steps=100", "log.every=1", "evaluate.every=null")
+# Steps long enough for Slurm to find out that it must preempt.
+RUN = (*SMALL, *SLOW, "steps=100", "log.every=1", "evaluate.every=null")
 # The names of our nodes are known to Slurm alone.
 MEETING = f"export MASTER_ADDR={socket.gethostname()}"
 # What jobs need on a machine that is busy otherwise.
@@ -37,9 +25,7 @@ pytestmark = pytest.mark.timeout(300)
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where jobs are submitted."""
-    (tmp_path / "slow.py").write_text(SLOW)
-    before = filter(None, [os.environ.get("PYTHONPATH")])
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *before]))
+    monkeypatch.setenv("PYTHONPATH", path_with_slow_model(tmp_path))
     return tmp_path
 
 

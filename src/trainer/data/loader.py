@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from trainer import signals
+from trainer.signals import ignore_stopping
 
 Pair = tuple[Tensor, Tensor]
 
@@ -112,7 +112,7 @@ def _processes(workers: int) -> dict[str, Any]:
 
 
 def _ignore_signals(_: int) -> None:
-    signals.ignore()
+    ignore_stopping()
 
 
 def _ahead(batches: Iterator[Pair], device: torch.device) -> Iterator[Pair]:

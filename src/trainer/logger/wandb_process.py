@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 from urllib.parse import urlparse
 
-from trainer import signals
+from trainer.signals import ignore_stopping
 
 
 def main(lines: Iterable[str], told: TextIO) -> None:
@@ -102,5 +102,5 @@ def _detach() -> tuple[TextIO, TextIO]:
 
 if __name__ == "__main__":
     # The trainer ends this process by closing its input; a signal meant for the training must not cut an upload.
-    signals.ignore()
+    ignore_stopping()
     main(*_detach())
