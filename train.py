@@ -1,12 +1,12 @@
 """Compose, resolve, launch: `python train.py parallel=ddp comm=allreduce optimizer.lr=0.1`.
 
-Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 130 and 143 stopped by SIGINT and SIGTERM.
+Exit codes: 0 done, 1 a worker failed, 2 the configuration cannot run, 128 + n stopped with a checkpoint
+by signal n: 130 by SIGINT, 143 by SIGTERM, 138 and 140 by SIGUSR1 and SIGUSR2.
 """
 
 # Workers import this file too, so what only the launcher needs is imported in main.
 
 import contextlib
-import datetime
 import logging
 import os
 import pathlib
@@ -29,7 +29,7 @@ def main() -> int:
     from omegaconf import DictConfig
     from yaml import YAMLError
 
-    from trainer import meeting, nursery, place
+    from trainer import meeting, nursery, place, stamp
     from trainer.config import explain, resolve, sweep_of
     from trainer.errors import Diverged, LostPeer
     from trainer.launch import Stopped, WorkerFailed, describe, launch
@@ -51,6 +51,8 @@ def main() -> int:
     @hydra.main(version_base="1.3", config_path="conf", config_name="config")
     def task(cfg: DictConfig) -> float | None:
         """What the run is ranked by, for a sweeper that learns from it."""
+        # Where the process was started by another program, as those of submitit are.
+        place.join_srun(os.environ)
         job = HydraConfig.get()
         folder = pathlib.Path(job.runtime.output_dir) if job.mode == RunMode.MULTIRUN else None
         if not cfg.dry_run and place.launcher(os.environ) == "train":
@@ -87,13 +89,12 @@ def main() -> int:
     sys.argv[1:] = as_text(sys.argv[1:])
     presets.register()
     try:
-        if place.is_srun_task(os.environ):
-            os.environ.update(place.adopt_srun(os.environ))
+        place.join_srun(os.environ)
         # Launchers of several nodes may have agreed on a stamp, and so on a folder.
-        started = os.environ.get("TRAINER_STARTED") or datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+        started = os.environ.get(stamp.VARIABLE) or stamp.now()
         if place.launcher(os.environ) == "other":
             started = meeting.agree("started", started)
-        os.environ["TRAINER_STARTED"] = started
+        os.environ[stamp.VARIABLE] = started
         task()
     except ConfigError as error:
         fail(2, error)

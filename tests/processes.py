@@ -15,6 +15,25 @@ ROOT = Path(__file__).parent.parent
 TRAIN = str(ROOT / "train.py")
 # A model so small that starting the processes is nearly all of the time.
 SMALL = ("experiment=smoke", "logger=[console,jsonl]", "log.report=false")
+# A model whose steps take a while and no core, where something is to happen between two of them.
+SLOW = ("model=custom", "model.factory=slow:Net")
+SLOW_MODEL = """
+import time, torch
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(64, 10)
+
+    def forward(self, x):
+        time.sleep(0.06 if self.training else 0)
+        return super().forward(x.flatten(1))
+"""
+
+
+def path_with_slow_model(folder: Path) -> str:
+    """PYTHONPATH for a run with SLOW, whose model is written into `folder`."""
+    (folder / "slow.py").write_text(SLOW_MODEL)
+    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 @contextlib.contextmanager

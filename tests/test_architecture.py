@@ -18,6 +18,7 @@ GROUPS = ("parallel", "comm", "sync", "nccl", "optimizer", "schedule", "model", 
 COMMON = (
     "trainer.spec",
     "trainer.sample",
+    "trainer.signals",
     "trainer.replay_table",
     "trainer.json_lines",
     "trainer.layers",

@@ -221,5 +221,14 @@ def test_auto_takes_the_newest_run_of_the_same_name(workers, tmp_path, make_run)
     assert found == str(tmp_path / "2026-01-01" / "checkpoints" / "step_00000007")
 
 
-def test_auto_without_any_checkpoint_starts_afresh(make_run):
-    assert make_run("model=mlp", "checkpoint.resume=auto").checkpoint.resume is None
+@pytest.mark.parametrize("resume", ["auto", "own"])
+def test_without_any_checkpoint_it_starts_afresh(make_run, resume):
+    assert make_run("model=mlp", f"checkpoint.resume={resume}").checkpoint.resume is None
+
+
+def test_own_takes_the_newest_of_the_runs_folder_and_passes_over_a_damaged_one(workers, tmp_path, make_run):
+    run = make_run("model=mlp")
+    workers(1, _save_model, dump(run.model), tmp_path / "run" / "checkpoints")
+    (tmp_path / "run" / "checkpoints" / "step_00000009").mkdir()
+    found = make_run("model=mlp", "checkpoint.resume=own").checkpoint.resume
+    assert found == str(tmp_path / "run" / "checkpoints" / "step_00000007")

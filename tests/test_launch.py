@@ -174,7 +174,8 @@ def test_a_folder_with_another_runs_checkpoints_is_refused(tmp_path):
     assert code == 0, output
 
 
-def test_an_image_folder_trains_with_loader_processes_and_stops_with_a_checkpoint(tmp_path):
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR2])
+def test_an_image_folder_trains_with_loader_processes_and_stops_with_a_checkpoint(tmp_path, told):
     for part, name in itertools.product(("train", "val"), ("a", "b")):
         (tmp_path / "images" / part / name).mkdir(parents=True)
         for number in range(8):
@@ -182,7 +183,10 @@ def test_an_image_folder_trains_with_loader_processes_and_stops_with_a_checkpoin
     data = ("data=image_folder", "data.root=images", "data.size=8", "data.workers=1", "batch.size=4")
     with started(tmp_path, *SMALL, *data, "steps=1000000", "evaluate.every=null") as process:
         read_until(process, lambda line: line.startswith("step "))
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process
+        # To every process, as a terminal does with Ctrl-C, and Slurm with all of its own.
+        os.killpg(process.pid, told)
         output, _ = process.communicate(timeout=60)
-        assert process.returncode == 130, output
+        assert process.returncode == 128 + told, output
+        assert "Traceback" not in output
+        assert not alive_in_session(process.pid)
     assert list((only_run(tmp_path) / "checkpoints").iterdir())

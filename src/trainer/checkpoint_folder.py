@@ -99,15 +99,16 @@ def newest_whole(candidates: Iterable[Path]) -> tuple[Path | None, list[str]]:
     return None, passed_over
 
 
-def find(resume: str, siblings: Iterable[Path]) -> tuple[Path | None, list[str]]:
+def find(resume: str, own: Path, siblings: Iterable[Path]) -> tuple[Path | None, list[str]]:
     """The checkpoint that `checkpoint.resume` means, and lines on what was passed over on the way.
 
-    `auto` takes the newest whole one of the runs in the folders `siblings`, in their order, and may find none. A path
-    names a checkpoint, or a run's folder, whose newest whole checkpoint it then means. Raises ConfigError for a path
-    that holds none.
+    `own` takes the newest whole one of the run in the folder `own`, `auto` of the runs in the folders `siblings`, in
+    their order, and either may find none. A path names a checkpoint, or a run's folder, whose newest whole checkpoint
+    it then means. Raises ConfigError for a path that holds none.
     """
-    if resume == "auto":
-        return newest_whole(path for run in siblings for path in checkpoints_in(run / "checkpoints"))
+    if resume in ("own", "auto"):
+        runs = [own] if resume == "own" else siblings
+        return newest_whole(path for run in runs for path in checkpoints_in(run / "checkpoints"))
     path = Path(resume)
     if not path.exists():
         raise ConfigError(f"checkpoint.resume: there is no {path}; give a run's folder or one of its checkpoints")

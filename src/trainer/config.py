@@ -56,6 +56,8 @@ NODES: dict[str, type[Spec]] = {
 }
 # Keys of the root that say what train.py shall do, and are no property of the run.
 COMMANDS = ("dry_run", "sweep")
+# Choices that come with extras of the package.
+EXTRAS = {"hydra/launcher/submitit_slurm": "slurm", "hydra/sweeper/optuna": "sweep"}
 
 
 def resolve(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path | None = None) -> Run:
@@ -101,9 +103,12 @@ def read(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path |
     return validate(Run, {**values, "place": None})
 
 
-def check(run: Run) -> Run:
-    """Steps 3 to 5 of `resolve`: what does not go together, or not on this machine, is refused."""
-    run = run.model_copy(update={"place": _place(run.launch, run.parallel)})
+def check(run: Run, place: places.Place | None = None) -> Run:
+    """Steps 3 to 5 of `resolve`: what does not go together, or not on this machine, is refused.
+
+    For a run that will be at `place`, elsewhere, nothing is looked up on this machine.
+    """
+    run = run.model_copy(update={"place": place or _place(run.launch, run.parallel)})
     for component in [getattr(run, group) for group in GROUPS] + list(run.logger.values()):
         component.check(run)
     compatibility.check(run)
@@ -128,7 +133,8 @@ def check(run: Run) -> Run:
 
         resume = check_resume(run)
     checkpoint = run.checkpoint.model_copy(update={"resume": None if resume is None else str(resume)})
-    return run.model_copy(update={"checkpoint": checkpoint, "nccl": run.nccl.settle(run)})
+    nccl = run.nccl if place else run.nccl.settle(run)
+    return run.model_copy(update={"checkpoint": checkpoint, "nccl": nccl})
 
 
 def sweep_of(cfg: DictConfig) -> Sweep:
@@ -193,7 +199,9 @@ def explain(error: Exception, overrides: list[str], conf: Path) -> str | None:
         return told
     if isinstance(error, MissingConfigException) and error.missing_cfg_file is not None:
         group, _, name = str(error.missing_cfg_file).rpartition("/")
-        return f"{group or 'config'}: there is no {group or 'config'} '{name}'{did_you_mean(name, error.options or ())}"
+        extra = EXTRAS.get(str(error.missing_cfg_file))
+        hint = f"; pip install -e '.[{extra}]' brings it" if extra else did_you_mean(name, error.options or ())
+        return f"{group or 'config'}: there is no {group or 'config'} '{name}'{hint}"
     first = str(error).splitlines()[0].rstrip(".")
     unknown = re.match(r"Could not (?:override|delete) '(?:[^']*@)?([^']+)'", first)
     if unknown is None:

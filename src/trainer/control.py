@@ -14,14 +14,15 @@ from types import FrameType
 import torch
 import torch.distributed as dist
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from trainer.signals import STOPPING
+
 # Seconds in which a stopped rank must get to its next step. A rank that hangs in a collective with a dead peer never
 # does; a slow step gets twice the time that the slowest so far took.
 GRACE_S = 8.0
 
 
 class Control:
-    """Turns SIGINT and SIGTERM into one decision of all ranks to stop after the same step.
+    """Turns the signals of STOPPING into one decision of all ranks to stop after the same step.
 
     1. A thread of its own learns of the signals, so that they are seen while the main thread waits in a collective.
     2. In every step each rank contributes the signal it got, or 0, to a small all-reduce on the control group, which
@@ -44,7 +45,7 @@ class Control:
         # Python writes each signal's number here at once, whichever thread is interrupted; a Python handler would run
         # only when the main thread comes back from its collective.
         signal.set_wakeup_fd(self._pythons.fileno(), warn_on_full_buffer=False)
-        for number in SIGNALS:
+        for number in STOPPING:
             signal.signal(number, _wake)
         threading.Thread(target=self._receive, args=[ours], name="signals", daemon=True).start()
 
@@ -84,7 +85,7 @@ class Control:
         self._left.set()
 
     def _receive(self, wakeups: socket.socket) -> None:
-        while (number := wakeups.recv(1)[0]) not in SIGNALS:
+        while (number := wakeups.recv(1)[0]) not in STOPPING:
             continue
         self._signal = number
         self._told.set()

@@ -19,7 +19,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous.api import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from trainer import meeting, nursery, place
+from trainer import meeting, nursery, place, signals
 from trainer.errors import Diverged, LostPeer
 from trainer.run import Run
 from trainer.spec import ConfigError, dump
@@ -49,12 +49,15 @@ def launch(run: Run) -> Any:
     _make_folder(run)
     if run.place.launcher == "other":
         return _work(run)
+    if run.launch.nodes > 1:
+        # With the store that agents share, one that comes back with its host never learns where the others meet.
+        os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     try:
         with _quiet_agent():
             return next(iter(elastic_launch(_agent(run), _work)(run).values()))
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        if failure.exitcode in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        if failure.exitcode in signals.CODES:
             # Someone told a worker to stop instead of this launcher; the others followed it.
             raise Stopped(failure.exitcode - 128) from None
         raise _explain(run, rank, failure) from None
@@ -89,7 +92,15 @@ def _agent(run: Run) -> LaunchConfig:
         monitor_interval=0.1,
         start_method=nursery.START_METHOD,
         shutdown_timeout=SAVING_S,
+        signals_to_handle=_heard(),
     )
+
+
+def _heard() -> str:
+    """The names of the signals that stop this launcher; what somebody handles already, as submitit does, is his."""
+    free = [number for number in signals.BY_CUSTOM if signal.getsignal(number) == signal.SIG_DFL]
+    heard = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, *free)
+    return ",".join(number.name for number in heard)
 
 
 def _address_towards(endpoint: str) -> str:
@@ -103,13 +114,20 @@ def _address_towards(endpoint: str) -> str:
         raise ConfigError(f"launch.rendezvous: {endpoint} cannot be reached ({error}); check the host's name") from None
 
 
-def _make_folder(run: Run) -> None:
+def refuse_foreign_folder(run: Run) -> None:
+    """Raise ConfigError where the folder holds checkpoints of a run with which this one does not go on."""
     resumed = run.checkpoint.resume is not None and Path(run.checkpoint.resume).is_relative_to(run.folder)
-    if run.checkpoints.is_dir() and any(run.checkpoints.iterdir()) and not resumed and not meeting.restarts():
+    # One that was being written when its run was killed is of no use to anybody.
+    kept = any(entry.suffix != ".partial" for entry in run.checkpoints.glob("*"))
+    if kept and not resumed and not meeting.restarts():
         raise ConfigError(
             f"folder: {run.folder} holds the checkpoints of another run; choose a new one, or go on with it by"
             f" checkpoint.resume={run.folder}"
         )
+
+
+def _make_folder(run: Run) -> None:
+    refuse_foreign_folder(run)
     try:
         # With the folder for logs: NCCL may write one before the workers have met.
         (run.folder / "logs").mkdir(parents=True, exist_ok=True)

@@ -6,12 +6,18 @@ import datetime
 import functools
 import itertools
 import os
+import time
+import uuid
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 
+from trainer.errors import LostPeer
+
 _jobs = itertools.count()
+# Seconds after which rank 0 looks again who has come.
+POLL_S = 0.01
 
 
 class Attempt(NamedTuple):
@@ -41,10 +47,47 @@ def agree(key: str, value: str) -> str:
     return store().get(key).decode()
 
 
-def open_attempt() -> Attempt:
-    """That of the next job. Jobs that one process runs after another, and a job's restarts, have keys apart."""
-    key = f"job{next(_jobs)}/attempt{restarts()}"
-    return Attempt(key, dist.PrefixStore(key, store()))
+def open_attempt(timeout: datetime.timedelta) -> Attempt:
+    """That of the next job. Jobs that one process runs after another, and a job's restarts, have keys apart.
+
+    Collective over all ranks; raises LostPeer where one of them does not come within `timeout`.
+    """
+    job, rank, world = f"job{next(_jobs)}", int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    name = name_attempt(dist.PrefixStore(f"{job}/lobby", store()), rank, world, timeout)
+    return Attempt(f"{job}/{name}", dist.PrefixStore(f"{job}/{name}", store()))
+
+
+def name_attempt(lobby: dist.Store, rank: int, world: int, timeout: datetime.timedelta) -> str:
+    """A name that no attempt had before, the same on all ranks.
+
+    Rank 0 makes it up, since nobody has counted right: each agent counts the failures that it saw, and one that came
+    back with its host has seen none.
+    """
+    own = uuid.uuid4().hex
+    if rank == 0:
+        _welcome(lobby, own, world, time.monotonic() + timeout.total_seconds())
+        return own
+    lobby.set(f"asks/{rank}", own)
+    lobby.wait([f"told/{own}"], timeout)
+    name = lobby.get(f"told/{own}").decode()
+    lobby.set(f"{name}/{rank}", "")
+    return name
+
+
+def _welcome(lobby: dist.Store, name: str, world: int, deadline: float) -> None:
+    """Tell every other rank the attempt's name. One that died in an attempt before may have asked, too."""
+    told: dict[int, bytes] = {}
+    away = set(range(1, world))
+    while away:
+        for rank in away:
+            if lobby.check([f"asks/{rank}"]) and told.get(rank) != (asked := lobby.get(f"asks/{rank}")):
+                lobby.set(f"told/{asked.decode()}", name)
+                told[rank] = asked
+        away = {rank for rank in away if not lobby.check([f"{name}/{rank}"])}
+        if away and time.monotonic() > deadline:
+            missing = ", ".join(map(str, sorted(away)))
+            raise LostPeer(f"launch.timeout_s: ranks {missing} of {world} did not come in time; see their logs")
+        time.sleep(POLL_S if away else 0)
 
 
 def join(attempt: Attempt, folder: str, device: torch.device, timeout: datetime.timedelta) -> str:
@@ -61,5 +104,8 @@ def join(attempt: Attempt, folder: str, device: torch.device, timeout: datetime.
 
 
 def restarts() -> int:
-    """How many times the agent has started this job's workers again."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    """How many times this job was started again, its workers by the agent or all of it by Slurm, as far as known here.
+
+    An agent knows only of failures that it saw.
+    """
+    return sum(int(os.environ.get(name, "0")) for name in ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT"))

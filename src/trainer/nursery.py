@@ -12,8 +12,10 @@ import signal
 from multiprocessing import forkserver
 from typing import Any
 
+from trainer import signals
+
 # What nearly every worker imports; other modules it loads itself.
-PRELOADED = ["trainer.worker", "torchvision"]
+PRELOADED = ["trainer.nursery_begin", "trainer.worker", "torchvision"]
 START_METHOD = "forkserver"
 # glibc gives a large tensor's memory back to the system when it is freed, and every page of the next one is a fault:
 # several times the cost of filling it. Read when a process starts.
@@ -36,7 +38,8 @@ def open_early() -> None:
         _environment.clear()
         _environment.update(os.environ)
     multiprocessing.get_context(START_METHOD).set_forkserver_preload(PRELOADED)
-    forkserver.ensure_running()
+    with signals.deaf_children():
+        forkserver.ensure_running()
 
 
 def close() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import subprocess
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Literal, NamedTuple
 
 import torch
 
 from trainer.spec import ConfigError
+
+log = logging.getLogger(__name__)
 
 
 class Place(NamedTuple):
@@ -46,6 +49,12 @@ def is_srun_task(environment: Mapping[str, str]) -> bool:
     return int(environment.get("SLURM_STEP_NUM_TASKS", "1")) > 1 and "SLURM_PROCID" in environment
 
 
+def join_srun(environment: MutableMapping[str, str]) -> None:
+    """Put torch's variables into the environment of one of several tasks that srun started, once."""
+    if is_srun_task(environment) and launcher(environment) == "train":
+        environment.update(adopt_srun(environment))
+
+
 def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
     """torch's rendezvous variables for this task of a Slurm step, from Slurm's own.
 
@@ -58,19 +67,42 @@ def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(
             f"launch: srun started {world} tasks on {nodes} nodes; use --ntasks-per-node so that every node has as many"
         )
-    host = socket.gethostname()
-    if nodes > 1:
+    host = environment.get("MASTER_ADDR", socket.gethostname())
+    if nodes > 1 and "MASTER_ADDR" not in environment:
         names = ["scontrol", "show", "hostnames", environment["SLURM_STEP_NODELIST"]]
         host = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()[0]
+        _refuse_nowhere(host)
     step = f"{environment.get('SLURM_JOB_ID', '')}.{environment.get('SLURM_STEP_ID', '')}"
     return {
         "RANK": environment["SLURM_PROCID"],
         "LOCAL_RANK": environment.get("SLURM_LOCALID", "0"),
         "WORLD_SIZE": str(world),
         "LOCAL_WORLD_SIZE": str(world // nodes),
-        "MASTER_ADDR": environment.get("MASTER_ADDR", host),
+        "MASTER_ADDR": host,
         "MASTER_PORT": environment.get("MASTER_PORT", str(20000 + zlib.crc32(step.encode()) % 20000)),
     }
+
+
+def _refuse_nowhere(host: str) -> None:
+    """Raise ConfigError where `host` is a name that only Slurm knows: ranks would look for it for minutes."""
+    try:
+        socket.getaddrinfo(host, None)
+    except OSError as error:
+        raise ConfigError(
+            f"launch: {host}, the first node of the step, has no address ({error}); set MASTER_ADDR to one of its"
+            " addresses that all nodes reach"
+        ) from None
+
+
+def _warn_of_shared_store(environment: Mapping[str, str]) -> None:
+    """Say what keeps hosts from coming back, of which torchrun itself says nothing until it gives up."""
+    shared = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    several = int(environment.get("GROUP_WORLD_SIZE", "1")) > 1
+    if shared and several and int(environment.get("TORCHELASTIC_MAX_RESTARTS", "0")):
+        log.warning(
+            "launch: a host that dies could not come back, since torchrun tells newcomers nothing of the store that the"
+            " others share; set TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 on every host"
+        )
 
 
 def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Place:
@@ -83,6 +115,7 @@ def find_place(processes: int | None, nodes: int, ranks: int, fills: bool) -> Pl
     gpus = torch.cuda.device_count()
     device: Literal["cpu", "cuda"] = "cuda" if gpus else "cpu"
     if launcher(os.environ) == "other":
+        _warn_of_shared_store(os.environ)
         local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         return Place("other", device, int(os.environ["WORLD_SIZE"]) // local, local)
     if processes is None:

@@ -36,11 +36,12 @@ def check_resume(run: Run) -> Path | None:
     """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
     if run.checkpoint.resume is None:
         return None
-    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, _siblings(run))
+    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, run.folder, _siblings(run))
     for line in passed_over:
         log.warning("%s; going on with %s", line, path or "a fresh start")
     if path is None:
-        log.warning("checkpoint.resume=auto found no checkpoint of %s; starting afresh", run.name)
+        if run.checkpoint.resume == "auto":
+            log.warning("checkpoint.resume=auto found no checkpoint of %s; starting afresh", run.name)
         return None
     saved, present = checkpoint_folder.manifest_of(path)["optimizer"], _optimizer_name(run)
     if saved != present:

@@ -52,7 +52,8 @@ class Checkpoint(Spec):
     keep: Count = 2
     """the number of newest checkpoints that stay on disk"""
     resume: str | None = None
-    """null (start afresh), auto (newest whole checkpoint of a run with this name) or the path of a checkpoint"""
+    """null (start afresh), auto (newest whole checkpoint of another run with this name), own (of this run's own folder,
+    if it has one) or the path of a checkpoint"""
 
 
 class Log(Spec):

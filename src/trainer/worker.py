@@ -43,7 +43,7 @@ def main(run: Run) -> Any:
         os.environ.setdefault(name, value)
     device = _device()
     torch.set_num_threads(_threads(run))
-    attempt = meeting.open_attempt()
+    attempt = meeting.open_attempt(run.timeout)
     agreement.compare(attempt.store, int(os.environ["RANK"]), run.place.world, run.timeout)
     read_back = ReadBack() if run.nccl.read_back and device.type == "cuda" else None
     folder = Path(meeting.join(attempt, str(run.folder), device, run.timeout))

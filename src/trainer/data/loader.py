@@ -7,13 +7,14 @@ number of loader processes.
 from __future__ import annotations
 
 import random
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
+
+from trainer.signals import ignore_stopping
 
 Pair = tuple[Tensor, Tensor]
 
@@ -105,13 +106,13 @@ def evaluation_batches(
 
 
 def _processes(workers: int) -> dict[str, Any]:
-    """How loader processes are made: forked, for they would load torch anew otherwise, and deaf to Ctrl-C, which is for
-    the trainer: it ends them when it has saved."""
-    return {"multiprocessing_context": "fork", "worker_init_fn": _ignore_interrupt} if workers else {}
+    """How loader processes are made: forked, for they would load torch anew otherwise, and deaf to what tells the
+    trainer to stop: it ends them when it has saved."""
+    return {"multiprocessing_context": "fork", "worker_init_fn": _ignore_signals} if workers else {}
 
 
-def _ignore_interrupt(_: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _ignore_signals(_: int) -> None:
+    ignore_stopping()
 
 
 def _ahead(batches: Iterator[Pair], device: torch.device) -> Iterator[Pair]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
 import selectors
 import signal
@@ -13,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from trainer import stamp
 from trainer.lab import ending, state
 from trainer.lab.command import command_for, environment_for
 from trainer.lab.layout import Lab
@@ -69,7 +69,7 @@ def run(lab: Lab, command: Sequence[str], stop: Stop) -> int:
     """Run the command on every host at once; the code of the host that failed first, or 0. Leaves no process of it."""
     # Somebody's shell in a namespace, say, is not ours to end.
     before = ending.processes_in(lab.namespaces)
-    started = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    started = stamp.now()
     state.log_path(lab.name, 0).parent.mkdir(exist_ok=True)
     hosts: list[_Host] = []
     try:

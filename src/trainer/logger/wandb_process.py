@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 from urllib.parse import urlparse
 
+from trainer.signals import ignore_stopping
+
 
 def main(lines: Iterable[str], told: TextIO) -> None:
     """Start as the first of `lines` says and log the others; what the user should know is written to `told`."""
@@ -100,6 +102,5 @@ def _detach() -> tuple[TextIO, TextIO]:
 
 if __name__ == "__main__":
     # The trainer ends this process by closing its input; a signal meant for the training must not cut an upload.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ignore_stopping()
     main(*_detach())

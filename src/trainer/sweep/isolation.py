@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from types import FrameType
 
 from trainer.launch import Stopped
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+from trainer.signals import STOPPING
 
 
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
     """Within it a run may set variables of the environment, handlers of signals and the working directory."""
     environment, folder = dict(os.environ), os.getcwd()
-    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
     try:
         yield
     finally:
@@ -32,7 +31,7 @@ def isolated() -> Iterator[None]:
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Within it a signal that comes between runs, when no run's own handler is there, raises Stopped."""
-    handlers = {number: signal.signal(number, _stop) for number in SIGNALS}
+    handlers = {number: signal.signal(number, _stop) for number in STOPPING}
     try:
         yield
     finally:
