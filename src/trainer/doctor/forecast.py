@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from trainer.doctor.link import Link
 from trainer.doctor.recorded import Step, travel_ms
+from trainer.tune.simulate import Program, Segment, Work, simulate
 
 # The sizes that are tried: between neighbours the predicted times differ by less than a step's noise.
 SIZES_MB = (1, 2, 5, 10, 25, 50, 100)
@@ -60,11 +61,15 @@ def stretched(step: Step, factor: float) -> tuple[list[Ready], float]:
 
 
 def tail_ms(buckets: Sequence[Ready], cost: Cost, backward_end_ms: float) -> float:
-    """From the end of the backward pass to the last arrival: buckets travel one by one, each when it is ready."""
-    end = -math.inf
-    for bucket in buckets:
-        end = max(end, bucket.ready_ms) + cost(bucket.size)
-    return max(0.0, end - backward_end_ms)
+    """From the end of the backward pass to the last arrival, by the simulation that tune=advise predicts steps with."""
+    # The last rank may come to a bucket later than to the next one, which waits behind it anyway.
+    moments = list(itertools.accumulate((bucket.ready_ms for bucket in buckets), max))
+    spans = [end - start for start, end in itertools.pairwise([moments[0], *moments])]
+    segments = [Segment(Work(span), readies=(number,)) for number, span in enumerate(spans)]
+    segments.append(Segment(Work(max(0.0, backward_end_ms - moments[-1]))))
+    segments.append(Segment(Work(0.0), waits=tuple(range(len(buckets)))))
+    step = simulate(Program(segments, [Work(cost(bucket.size)) for bucket in buckets], math.inf), times=1)
+    return moments[0] + step.step_s - backward_end_ms
 
 
 def measured_cost(step: Step, link: Link) -> Cost:
