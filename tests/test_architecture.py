@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,9 +48,18 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def _imports(path: Path) -> Iterator[str]:
+@functools.cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@functools.cache
+def _imports(path: Path) -> tuple[str, ...]:
     """Modules that a file imports when it runs: what stands under TYPE_CHECKING is left out."""
-    tree = ast.parse(path.read_text())
+    return tuple(_names(path, _tree(path)))
+
+
+def _names(path: Path, tree: ast.Module) -> Iterator[str]:
     hidden = {
         id(node)
         for branch in ast.walk(tree)
@@ -95,7 +105,7 @@ def test_hooks_keep_real_annotations_which_ddp_inspects(path):
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_collective_names_its_group(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {f"dist.{name}" for name in COLLECTIVES}:
             groups = [keyword.value for keyword in node.keywords if keyword.arg == "group"]
             assert groups, f"{_name(path)}:{node.lineno} leaves its group to chance"
@@ -107,7 +117,7 @@ def test_nothing_in_a_step_waits_for_the_device(package):
     for path in (SOURCE / package).glob("*.py"):
         if path.name == "metrics.py":  # called at log steps only
             continue
-        tree = ast.parse(path.read_text())
+        tree = _tree(path)
         # At log steps, or before the first step.
         outside = {
             id(node)

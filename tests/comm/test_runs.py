@@ -1,40 +1,70 @@
-"""Compressed training as a user runs it: it learns, resumes bitwise, changes its size, and says who died."""
+"""Compressed training as a user runs it: it resumes bitwise, changes its size, and says who died."""
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import signal
 
-from tests.processes import SMALL, losses, only_run, read_until, run, started, workers_of
+import pytest
+import torch
+
+from tests.pipeline import scenario
+from tests.processes import SMALL, only_run, read_until, started, workers_of
+from trainer import checkpoint_folder
 
 # Several buckets, most of whose parameters travel compressed.
-DEEP = (*SMALL, "model.depth=4", "parallel.data.bucket_cap_mb=0.3", "log.every=1", "evaluate.every=null")
+DEEP = (
+    *scenario.SMALL,
+    *("model=mlp", "model.width=256", "model.depth=4", "parallel.data.bucket_cap_mb=0.3"),
+    "+data.kwargs.dtype=float32",
+)
 
 
-def test_a_resumed_run_has_bitwise_the_losses_of_an_undisturbed_one(tmp_path):
-    arguments = (*DEEP, "comm=topk", "comm.ratio=0.05", "steps=16", "checkpoint.every=8")
-    assert run(tmp_path, *arguments, "folder=whole")[0] == 0
-    code, output = run(tmp_path, *arguments, "folder=rest", "checkpoint.resume=whole/checkpoints/step_00000008")
-    assert code == 0, output
-    whole, rest = losses(tmp_path / "whole"), losses(tmp_path / "rest")
-    assert rest == {step: whole[step] for step in range(9, 17)}
+@pytest.fixture
+def topk(make_run, tmp_path):
+    """`topk("whole", 2, "steps=16")` is a run of two processes in a folder of that name."""
+
+    def make(name, processes, *options):
+        run = make_run(*DEEP, "comm=topk", "comm.ratio=0.05", f"launch.processes={processes}", *options)
+        return run.model_copy(update={"folder": tmp_path / name})
+
+    return make
 
 
-def test_four_ranks_go_on_as_two_and_say_so(tmp_path):
-    arguments = (*DEEP, "comm=topk", "comm.ratio=0.05", "checkpoint.every=6")
-    code, output = run(tmp_path, *arguments, "folder=four", "steps=6", "launch.processes=4")
-    assert code == 0, output
-    code, output = run(tmp_path, *arguments, "folder=two", "steps=12", "checkpoint.resume=four")
-    assert code == 0, output
-    assert "the number of ranks has changed from 4 to 2" in output
-    assert list(losses(tmp_path / "two")) == list(range(7, 13))
+def test_a_resumed_run_has_bitwise_the_losses_of_an_undisturbed_one(workers, topk):
+    whole = topk("whole", 2, "steps=16", "checkpoint.every=8")
+    undisturbed = workers(2, scenario.train, [whole], torch.float32)
+    rest = topk("rest", 2, "steps=16", f"checkpoint.resume={checkpoint_folder.path_of(whole.checkpoints, 8)}")
+    for (one,), (other,) in zip(undisturbed, workers(2, scenario.train, [rest], torch.float32), strict=True):
+        assert len(one.losses) == 16
+        assert other.losses == one.losses[8:]
 
 
-def test_two_levels_on_one_machine_work(tmp_path):
-    code, output = run(tmp_path, *SMALL, "comm=topk", "comm.ratio=0.1", "comm.hierarchical=true")
-    assert code == 0, output
-    last = json.loads((only_run(tmp_path) / "metrics.jsonl").read_text().splitlines()[-2])
+def _told(mesh, run):
+    """What a run says, and its losses."""
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda entry: said.append(entry.getMessage())
+    logging.getLogger("trainer").addHandler(handler)
+    (trained,) = scenario.train(mesh, [run], torch.float32)
+    return "\n".join(said), trained.losses
+
+
+def test_four_ranks_go_on_as_two_and_say_so(workers, topk):
+    four = topk("four", 4, "steps=6", "checkpoint.every=6")
+    workers(4, scenario.train, [four], torch.float32)
+    two = topk("two", 2, "steps=12", f"checkpoint.resume={four.folder}")
+    (said, losses), _ = workers(2, _told, two)
+    assert "the number of ranks has changed from 4 to 2" in said
+    assert len(losses) == 6
+
+
+def test_two_levels_on_one_machine_work(workers, topk):
+    # Long enough for a step in which norms are taken.
+    run = topk("levels", 2, "comm.hierarchical=true", "steps=20")
+    ((trained,), _) = workers(2, scenario.train, [run], torch.float32)
+    last = [metrics for metrics in trained.history if "train/loss" in metrics][-1]
     assert {"comm/contraction", "comm/residual_norm", "comm/encode_ms", "comm/compression_ratio"} <= set(last)
 
 

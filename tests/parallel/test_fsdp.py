@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from pathlib import Path
 
@@ -55,20 +56,33 @@ def _same(ranks, alone, tolerance=1e-12):
         assert rank.losses == pytest.approx(alone.losses, abs=tolerance)
 
 
+SETS = [
+    GPT,
+    VIT,
+    MLP,
+    (*VIT, "clip.max_norm=0.1"),
+    (*GPT, *ADAMW, "batch.microbatches=2"),
+    (*GPT, "parallel.activation_checkpointing=full"),
+]
+
+
+@pytest.fixture(scope="module")
+def alone(workers, compose_run, tmp_path_factory):
+    """`alone(dtype)` is what one process ends with for each of SETS; trained once for all layouts."""
+
+    @functools.cache
+    def train(dtype):
+        make = functools.partial(compose_run, tmp_path_factory.mktemp("alone") / "run")
+        return _trained(workers, make, "alone", SETS, dtype)[0]
+
+    return train
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
 @pytest.mark.parametrize("layout", ["fsdp", "fsdp of 4"])
-def test_it_gives_what_one_process_gives(workers, make_run, layout, dtype):
-    sets = [
-        GPT,
-        VIT,
-        MLP,
-        (*VIT, "clip.max_norm=0.1"),
-        (*GPT, *ADAMW, "batch.microbatches=2"),
-        (*GPT, "parallel.activation_checkpointing=full"),
-    ]
-    alone = _trained(workers, make_run, "alone", sets, dtype)[0]
-    ranks = _trained(workers, make_run, layout, sets, dtype)
-    for number, single in enumerate(alone):
+def test_it_gives_what_one_process_gives(workers, make_run, alone, layout, dtype):
+    ranks = _trained(workers, make_run, layout, SETS, dtype)
+    for number, single in enumerate(alone(dtype)):
         _same([rank[number] for rank in ranks], single, 1e-12 if dtype == torch.float64 else 1e-6)
 
 

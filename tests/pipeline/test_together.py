@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 
@@ -13,12 +15,23 @@ VIT = ("model=vit", "model.width=16", "model.heads=2", "model.depth=3", "model.p
 PIPELINE = ("parallel=pipeline", "parallel.data.bucket_cap_mb=0.005")
 
 
-def _both(workers, make_run, layout, common, processes=4, alone=("parallel=none", "launch.processes=1")):
-    """A pipeline's ranks, and one process with the same options."""
-    run = make_run(*SMALL, *common, *PIPELINE, *layout, f"launch.processes={processes}")
-    single = make_run(*SMALL, *common, *alone)
-    ranks = [rank[0] for rank in workers(processes, scenario.train, [run])]
-    return ranks, workers(1, scenario.train, [single])[0][0]
+@pytest.fixture(scope="module")
+def alone(workers, compose_run, tmp_path_factory):
+    """`alone(*options)` is what one process ends with; trained once for all pipelines that are held against it."""
+
+    @functools.cache
+    def train(*options):
+        folder = tmp_path_factory.mktemp("alone") / "run"
+        run = compose_run(folder, *SMALL, *options, "parallel=none", "launch.processes=1")
+        return workers(1, scenario.train, [run])[0][0]
+
+    return train
+
+
+def _piped(workers, make_run, layout, common):
+    """The ranks of two pipelines of two stages."""
+    run = make_run(*SMALL, *common, *PIPELINE, *layout, "launch.processes=4")
+    return [rank[0] for rank in workers(4, scenario.train, [run])]
 
 
 def _same(ranks, alone, tolerance=1e-12):
@@ -57,15 +70,16 @@ def _same(ranks, alone, tolerance=1e-12):
         pytest.param(("parallel.pipeline.microbatches=1",), (), id="one micro-batch"),
     ],
 )
-def test_it_gives_what_one_process_gives(workers, make_run, layout, common):
+def test_it_gives_what_one_process_gives(workers, make_run, alone, layout, common):
     # Long enough for a delay to show.
-    ranks, alone = _both(workers, make_run, layout, (*VIT, "steps=4", *common))
-    _same(ranks, alone)
-    assert ranks[0].losses == pytest.approx(alone.losses, abs=1e-12)
+    options = (*VIT, "steps=4", *common)
+    ranks = _piped(workers, make_run, layout, options)
+    _same(ranks, alone(*options))
+    assert ranks[0].losses == pytest.approx(alone(*options).losses, abs=1e-12)
 
 
 @pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble"])
-def test_a_loss_that_is_a_sum(workers, make_run, schedule):
+def test_a_loss_that_is_a_sum(workers, make_run, alone, schedule):
     common = (
         "model=custom",
         "model.factory=tests.pipeline.scenario:net",
@@ -73,9 +87,9 @@ def test_a_loss_that_is_a_sum(workers, make_run, schedule):
         "model.loss_reduction=sum",
         "batch.size=16",
     )
-    ranks, alone = _both(workers, make_run, (f"parallel.pipeline.schedule={schedule}",), common)
-    _same(ranks, alone)
-    assert ranks[3].losses == pytest.approx(alone.losses, abs=1e-12)
+    ranks = _piped(workers, make_run, (f"parallel.pipeline.schedule={schedule}",), common)
+    _same(ranks, alone(*common))
+    assert ranks[3].losses == pytest.approx(alone(*common).losses, abs=1e-12)
 
 
 def test_batch_norm_is_that_of_one_process_with_the_same_microbatches(workers, make_run):
@@ -86,12 +100,11 @@ def test_batch_norm_is_that_of_one_process_with_the_same_microbatches(workers, m
     _same(ranks, workers(1, scenario.train, [single])[0][0])
 
 
-def test_evaluation_counts_every_sample_once_on_every_layout(workers, make_run):
+def test_evaluation_counts_every_sample_once_on_every_layout(workers, make_run, alone):
     common = (*VIT, "evaluate.every=1", "evaluate.batch=10", "steps=2")
+    wanted = [(m["eval/loss"], m["eval/accuracy"]) for m in alone(*common).history if "eval/loss" in m]
     for layout in ((), ("parallel.pipeline.schedule=interleaved",)):
-        ranks, alone = _both(workers, make_run, layout, common)
-        wanted = [(m["eval/loss"], m["eval/accuracy"]) for m in alone.history if "eval/loss" in m]
-        for rank in ranks:
+        for rank in _piped(workers, make_run, layout, common):
             found = [(m["eval/loss"], m["eval/accuracy"]) for m in rank.history if "eval/loss" in m]
             # Logits are taken to fp32 for the loss.
             assert found == [pytest.approx(pair, abs=1e-6) for pair in wanted]

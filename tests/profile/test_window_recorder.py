@@ -32,7 +32,7 @@ AGREE = 0.1
 
 
 def _net() -> nn.Module:
-    """Buckets of 16 MiB, with computing that takes about as long: Python between operators is then a small part."""
+    """Buckets of 16 MiB, one a layer."""
     return nn.Sequential(*(layer for _ in range(4) for layer in (nn.Linear(2048, 2048), nn.ReLU())))
 
 
@@ -45,7 +45,8 @@ def _record(mesh: Mesh, comm: CommHook, folder: Path) -> None:
     module = replicate(net, DataAxis(bucket_cap_mb=16), group, timed, timed_hook)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     recorder = WindowRecorder(meter, "cpu", folder, mesh.rank, FIRST, STEPS)
-    inputs = torch.randn(32, 2048)
+    # Steps of some 100 ms, of which what Python does between two marks is a small part.
+    inputs = torch.randn(96, 2048)
     for step in range(1, FIRST + STEPS + 1):
         recorder.begin_step(step)
         meter.begin_step()
@@ -68,14 +69,13 @@ def test_profiler_and_meter_agree(workers, tmp_path, comm):
     for rank in (0, 1):
         compared = json.loads((tmp_path / f"rank{rank}.overlap.json").read_text())
         assert len(compared["steps"]) == STEPS
-        # Medians over the steps: a step in which other work took the cores may look like anything.
-        profiler, meter = (
-            {name: statistics.median(step[view][name] for step in compared["steps"]) for name in compared[view]}
-            for view in ("profiler", "meter")
-        )
+        # Both views of the same step, and the median over the steps: steps differ by far more than the views do, and
+        # one in which other work took the cores may look like anything.
+        views = [(step["profiler"], step["meter"]) for step in compared["steps"]]
         # Gloo's threads end a span before the training thread comes to mark it, which busy cores draw out.
-        assert profiler["comm_ms"] == pytest.approx(meter["comm_ms"], rel=0.25)
-        assert abs(profiler["hidden_ratio"] - meter["hidden_ratio"]) < AGREE, compared
+        assert abs(statistics.median(one["comm_ms"] / other["comm_ms"] for one, other in views) - 1) < 0.25, compared
+        apart = statistics.median(one["hidden_ratio"] - other["hidden_ratio"] for one, other in views)
+        assert abs(apart) < AGREE, compared
 
 
 def _alone(folder: Path, steps: int, first_step: int = 3, window: int = 2, repeated: int | None = None) -> Meter:

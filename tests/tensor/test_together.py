@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ MESHES = {
 def _trained(workers, make_run, mesh, *options):
     run = make_run(*SMALL, *MESHES[mesh], "parallel.data.bucket_cap_mb=0.005", *options)
     return [rank[0] for rank in workers(run.place.world, scenario.train, [run])]
+
+
+@pytest.fixture(scope="module")
+def alone(workers, compose_run, tmp_path_factory):
+    """`alone(*options)` is what one process ends with; trained once for all meshes that are held against it."""
+
+    @functools.cache
+    def train(*options):
+        run = compose_run(tmp_path_factory.mktemp("alone") / "run", *SMALL, *MESHES["alone"], *options)
+        return workers(1, scenario.train, [run])[0][0]
+
+    return train
 
 
 def _same(ranks, alone, tolerance=1e-12):
@@ -58,20 +71,18 @@ def _same(ranks, alone, tolerance=1e-12):
         ),
     ],
 )
-def test_it_gives_what_one_process_gives(workers, make_run, mesh, layout, common):
+def test_it_gives_what_one_process_gives(workers, make_run, alone, mesh, layout, common):
     options = (*GPT, *common)
-    alone = _trained(workers, make_run, "alone", *options)[0]
     ranks = _trained(workers, make_run, mesh, *options, *layout)
-    _same(ranks, alone)
+    _same(ranks, alone(*options))
     for rank in ranks:
-        assert rank.losses == pytest.approx(alone.losses, abs=1e-12)
+        assert rank.losses == pytest.approx(alone(*options).losses, abs=1e-12)
 
 
 @pytest.mark.parametrize("model", [GPT, VIT], ids=["gpt", "vit"])
-def test_evaluation_sees_whole_logits(workers, make_run, model):
+def test_evaluation_sees_whole_logits(workers, make_run, alone, model):
     options = (*model, "evaluate.every=1", "evaluate.batch=10", "steps=2")
-    alone = _trained(workers, make_run, "alone", *options)[0]
-    wanted = [(m["eval/loss"], m["eval/accuracy"]) for m in alone.history if "eval/loss" in m]
+    wanted = [(m["eval/loss"], m["eval/accuracy"]) for m in alone(*options).history if "eval/loss" in m]
     for mesh in ("1 x 2 x 2", "2 x 1 x 2"):
         for rank in _trained(workers, make_run, mesh, *options):
             found = [(m["eval/loss"], m["eval/accuracy"]) for m in rank.history if "eval/loss" in m]
@@ -79,10 +90,9 @@ def test_evaluation_sees_whole_logits(workers, make_run, model):
             assert found == [pytest.approx(pair, abs=1e-6) for pair in wanted]
 
 
-def test_a_vocabulary_that_does_not_divide_is_shared_out_unevenly(workers, make_run):
+def test_a_vocabulary_that_does_not_divide_is_shared_out_unevenly(workers, make_run, alone):
     options = (*GPT, "data.classes=37")
-    alone = _trained(workers, make_run, "alone", *options)[0]
-    _same(_trained(workers, make_run, "1 x 2 x 2", *options), alone)
+    _same(_trained(workers, make_run, "1 x 2 x 2", *options), alone(*options))
 
 
 @pytest.mark.parametrize("hook", ["topk", "onebit", "powersgd", "int8"])
