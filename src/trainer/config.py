@@ -97,6 +97,8 @@ def read(cfg: DictConfig, folder: str | Path | None = None, resume: str | Path |
     loggers = values.get("logger") or {}
     values["logger"] = {name: make(node, Logger, f"logger.{name}") for name, node in loggers.items()}
     if folder is not None:
+        if type(values["tune"]) is not Tune:
+            raise ConfigError("tune: a sweep ranks runs that train; leave out -m, or use tune=none")
         values["logger"] = {name: made.in_sweep(Path(folder).parent.name) for name, made in values["logger"].items()}
     for key, node in NODES.items():
         values[key] = validate(node, values.get(key, {}), key)

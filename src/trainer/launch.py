@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import os
 import signal
@@ -27,6 +28,7 @@ from trainer.spec import ConfigError, dump
 AGENT = "torch.distributed.elastic"
 # Seconds that stopped workers have to save a checkpoint before they are killed.
 SAVING_S = 60
+_LAUNCHES = itertools.count()
 
 
 class WorkerFailed(Exception):
@@ -83,7 +85,7 @@ def _agent(run: Run) -> LaunchConfig:
         min_nodes=run.launch.nodes,
         max_nodes=run.launch.nodes,
         nproc_per_node=run.place.processes,
-        run_id=run.name if several else uuid.uuid4().hex,
+        run_id=_meeting_of(run) if several else uuid.uuid4().hex,
         rdzv_backend="c10d",
         rdzv_endpoint=endpoint,
         rdzv_configs={"is_host": run.launch.node_rank == 0, "timeout": run.launch.timeout_s},
@@ -101,6 +103,12 @@ def _heard() -> str:
     free = [number for number in signals.BY_CUSTOM if signal.getsignal(number) == signal.SIG_DFL]
     heard = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, *free)
     return ",".join(number.name for number in heard)
+
+
+def _meeting_of(run: Run) -> str:
+    """A name that all nodes' launchers know; where each launches several runs, as in a sweep, another for each."""
+    number = next(_LAUNCHES)
+    return run.name if number == 0 else f"{run.name}-{number}"
 
 
 def _address_towards(endpoint: str) -> str:

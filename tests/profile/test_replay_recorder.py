@@ -44,6 +44,18 @@ def test_layers_come_in_forward_order_with_their_sizes(tmp_path):
     ]
 
 
+def test_only_what_has_a_gradient_is_listed_and_once(tmp_path):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4))
+    net[0].requires_grad_(False)
+    net[2].weight = net[1].weight
+    recorder = ReplayRecorder(net, Ticks(), tmp_path / "replay.csv", "a test")
+    for _ in range(WARMUP_STEPS + 1):
+        net(torch.randn(2, 4)).sum().backward()
+    recorder.close()
+    rows = replay_table.read(tmp_path / "replay.csv", "test")
+    assert [(row.layer, row.parameters) for row in rows] == [("0", ()), ("1", ((4, 4), (4,))), ("2", ((4,),))]
+
+
 def test_times_run_from_layer_to_layer_and_from_gradient_to_gradient(tmp_path):
     _, rows = _record(tmp_path, WARMUP_STEPS + 1)
     assert [row.forward_ms for row in rows] == [1000, 1000, 1000]

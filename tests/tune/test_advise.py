@@ -7,6 +7,8 @@ import json
 import pytest
 
 from tests.processes import SMALL, only_run, run
+from trainer.config import read
+from trainer.preset.compose import composed
 from trainer.spec import ConfigError
 from trainer.tune import space
 
@@ -25,6 +27,7 @@ from trainer.tune import space
             ["parallel.data.bucket_cap_mb=auto"],
             "parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare",
         ),
+        (["compile=true"], "compile: layers are timed one by one, which a compiled model has not; use compile=false"),
         (["tune.steps=5"], "tune.steps: 5 "),
         (["tune.allow=all"], "tune.allow: 'all' "),
     ],
@@ -66,3 +69,9 @@ def test_it_ends_with_advice_and_trains_nothing(tmp_path):
     assert set(profile["curves"]) == {"allreduce"}
     assert not (folder / "metrics.jsonl").exists()
     assert not (folder / "checkpoints").exists()
+
+
+def test_a_sweep_of_it_is_refused(tmp_path):
+    cfg = composed(["tune=advise"]).config
+    with pytest.raises(ConfigError, match="^tune: a sweep ranks runs that train; leave out -m, or use tune=none$"):
+        read(cfg, tmp_path / "0")

@@ -24,6 +24,15 @@ def test_gathering_grows_with_the_ranks_and_a_ring_does_not():
     assert many < 2 * few
 
 
+def test_a_swap_between_all_ranks_shares_a_hosts_link_and_a_ring_passes_it_once():
+    wire = Wire(0.0, 100 * MIB)
+    for hook in ("allreduce", "fp16", "topk"):
+        assert travels_s(KNOWN[hook], MIB, 64, wire, 8) == travels_s(KNOWN[hook], MIB, 64, wire, 1)
+    alone, together = (travels_s(KNOWN["onebit"], MIB, 64, wire, each) for each in (1, 8))
+    # Half of it is swapped, by eight ranks with 56 outside their host.
+    assert together == pytest.approx(alone * (1 + 8 * 56 / 63) / 2)
+
+
 def test_a_profile_on_its_own_cluster_is_as_it_was():
     own = profile()
     there = scaled(own, Cluster(2, 1, HERE))

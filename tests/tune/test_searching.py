@@ -7,6 +7,7 @@ import pytest
 from tests.processes import SMALL, only_run, run
 from tests.tune.made_up import line, profile
 from trainer.comm.allreduce import AllReduce
+from trainer.launch import WorkerFailed
 from trainer.preset.compose import composed
 from trainer.spec import ConfigError
 from trainer.tune import space
@@ -31,8 +32,9 @@ CURVES = {
 class Launcher:
     """In place of processes: each trial takes and learns what is said of its hook."""
 
-    def __init__(self, seconds, losses=None):
+    def __init__(self, seconds, losses=None, failing=()):
         self.seconds = seconds
+        self.failing = failing
         self.losses = losses or {}
         self.started = []
 
@@ -41,8 +43,10 @@ class Launcher:
             return profile(**CURVES)
         assert isinstance(run.tune, Trial)
         assert (run.logger, run.checkpoint.every, run.evaluate.every) == ({}, None, None)
-        name = run.comm.choice()
+        name = run.comm.choice() if run.sync.choice() != "local_sgd" else "local_sgd"
         self.started.append((name, run.tune.count))
+        if name in self.failing:
+            raise WorkerFailed("train/loss: nan at step 5")
         step_s = self.seconds[name] if isinstance(self.seconds[name], float) else self.seconds[name].pop(0)
         return Seen([step_s] * run.tune.count, self.losses.get(name, FALLING))
 
@@ -97,6 +101,27 @@ def test_one_that_was_slower_in_any_round_is_not_kept(make_run, capsys):
     assert "Nothing that may be chosen was faster in all of 2 rounds: keep the present settings." in (
         capsys.readouterr().out
     )
+
+
+def test_what_fails_is_told_and_does_not_end_the_search(make_run, capsys):
+    seconds = {"allreduce": 1.0, "fp16": 0.5, "bf16": 0.5, "int8": 0.3, "onebit": 0.2}
+    launcher = Launcher(seconds, failing=("topk",))
+    path = searched(make_run, launcher, *LOSSY, "tune.candidates=40")
+    assert "override /comm: onebit" in path.read_text()
+    assert "comm=topk: train/loss: nan at step 5" in capsys.readouterr().out
+
+
+def test_no_winner_is_made_of_noise(make_run, capsys):
+    launcher = Launcher({"allreduce": 1.0, "topk": 0.98, "onebit": 0.99})
+    assert not searched(make_run, launcher, *LOSSY).exists()
+
+
+def test_a_round_of_local_steps_is_timed_whole(make_run):
+    seconds = {"allreduce": 1.0, "fp16": 1.0, "bf16": 1.0, "int8": 1.0, "topk": 1.0, "onebit": 1.0, "local_sgd": 0.5}
+    launcher = Launcher(seconds)
+    searched(make_run, launcher, *LOSSY, "tune.allow=stale", "tune.candidates=80", "tune.rounds=1")
+    assert ("local_sgd", 8) in launcher.started
+    assert ("local_sgd", 4) not in launcher.started
 
 
 def test_the_preset_makes_the_run_again(make_run, monkeypatch):

@@ -21,12 +21,14 @@ from trainer.tune.simulate import simulate
 
 PROFILE = "profile"
 PICTURE = "predictor.png"
-# Settings from all corners of the space; nothing in the model was fitted to any of them.
+# Settings from most corners of the space; nothing in the model was fitted to any of them.
 CHOICES = (
     *(Choice("allreduce", "strict", size) for size in (1.0, 5.0, 25.0, 100.0)),
     *(Choice("fp16", "strict", size) for size in (5.0, 25.0)),
     *(Choice(hook, "strict", 25.0) for hook in ("int8", "onebit", "topk")),
     *(Choice(hook, "next_forward") for hook in ("allreduce", "fp16", "onebit", "topk")),
+    Choice("allreduce", "partitioned", 5.0),
+    Choice("allreduce", "delayed", 25.0),
 )
 MODELS = {
     "ResNet-18 on 32x32 images": ("model=resnet", "data=synthetic", "batch.size=16", "optimizer.lr=0.001"),
@@ -111,9 +113,14 @@ def _name(choice: Choice) -> str:
 
 
 def _overrides(choice: Choice) -> tuple[str, ...]:
-    if choice.sync == "next_forward":
-        return (f"comm={choice.comm}", "sync=next_forward")
-    return (f"comm={choice.comm}", f"parallel.data.bucket_cap_mb={choice.bucket_cap_mb:g}")
+    settings = [f"comm={choice.comm}"]
+    if choice.sync != "strict":
+        settings.append(f"sync={choice.sync}")
+    if choice.sync == "delayed":
+        settings.append("sync.warmup_steps=0")
+    if choice.bucket_cap_mb is not None:
+        settings.append(f"parallel.data.bucket_cap_mb={choice.bucket_cap_mb:g}")
+    return tuple(settings)
 
 
 def _table(title: str, setting: str, points: Sequence[Point]) -> Table:

@@ -82,10 +82,19 @@ class ReplayRecorder(Recording):
             log.warning("profile.record_replay: no pass after the first %d was recorded; use more steps", WARMUP_STEPS)
             return
         times = [self._measure(one) for one in passes]
+        listed: set[int] = set()
+
+        def trained(layer: nn.Module) -> Iterator[nn.Parameter]:
+            """Those that have a gradient, one that several layers share at the first: its gradient is ready last."""
+            for parameter in own(layer):
+                if parameter.requires_grad and id(parameter) not in listed:
+                    listed.add(id(parameter))
+                    yield parameter
+
         rows = [
             Row(
                 layer=name,
-                parameters=tuple(tuple(p.shape) for p in own(layer)),
+                parameters=tuple(tuple(p.shape) for p in trained(layer)),
                 forward_ms=1000 * statistics.median(forward[name] for forward, _ in times),
                 backward_ms=1000 * statistics.median(backward[name] for _, backward in times),
                 activation_bytes=self._bytes.get(name, 0),

@@ -44,7 +44,11 @@ class Advice(NamedTuple):
 
 def advise(profile: Profile, present: Choice, choices: Iterable[Choice]) -> Advice:
     """Predict `choices` and the `present` one from `profile`."""
-    predicted = [Predicted(choice, simulate(program(profile, choice))) for choice in choices]
+    # Of settings that come to the same, as caps above all buckets do, the first is enough.
+    programs: dict[str, Choice] = {}
+    for choice in choices:
+        programs.setdefault(repr((choice.comm, choice.sync, program(profile, choice))), choice)
+    predicted = [Predicted(choice, simulate(program(profile, choice))) for choice in programs.values()]
     plain = program(profile, present)
     floor = simulate(Program([segment._replace(waits=(), readies=()) for segment in plain.segments], [], plain.cores))
     return Advice(

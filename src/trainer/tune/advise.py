@@ -41,8 +41,10 @@ class Advise(Session):
             )
         if sizes["pipeline"] > 1 or sizes["tensor"] > 1 or run.parallel.data.shard:
             raise ConfigError("tune: only steps of parallel=ddp are predicted; use it, or tune=none")
-        if run.parallel.data.bucket_cap_mb == "auto":
-            raise ConfigError("parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare")
+        if run.compile:
+            raise ConfigError("compile: layers are timed one by one, which a compiled model has not; use compile=false")
+        if run.checkpoint.resume is not None:
+            raise ConfigError("checkpoint.resume: steps are measured from fresh weights; leave it out")
         if dense := getattr(run.comm, "warmup_steps", 0):
             raise ConfigError(
                 f"comm.warmup_steps: the first {dense} steps are dense, and only such would be measured; use"
@@ -52,14 +54,21 @@ class Advise(Session):
             raise ConfigError(
                 f"tune: a step of {run.batch.microbatches} micro-batches is not predicted; use batch.microbatches=1"
             )
-        if run.sync.late or run.sync.apart:
-            raise ConfigError(
-                "tune: what is measured to begin with has no stale updates; use sync=strict, and tune.allow=stale to"
-                " have such rules among the choices"
-            )
+        refuse_unpredicted(run)
 
     def hold(self, run: Run, mesh: Mesh, device: torch.device, look: Callable[[], Links]) -> Profile:
         # What advice needs is no part of a training.
         from trainer.tune.session import advise_ranks
 
         return advise_ranks(run, self, look(), mesh, device)
+
+
+def refuse_unpredicted(run: Run) -> None:
+    """Raise ConfigError for present settings whose step no program is of."""
+    if run.parallel.data.bucket_cap_mb == "auto":
+        raise ConfigError("parallel.data.bucket_cap_mb: auto chooses by itself; give a number, or null, to compare")
+    if run.sync.late or run.sync.apart:
+        raise ConfigError(
+            "tune: what is measured to begin with has no stale updates; use sync=strict, and tune.allow=stale to"
+            " have such rules among the choices"
+        )

@@ -42,7 +42,12 @@ def _on(rows: Sequence[Row], wire: Wire) -> Profile:
     ranks, hosts = 64, 8
     curves = {
         name: [
-            Point(size, travels_s(hook, size, ranks, wire) + hook.copies * size / COPY_BYTES_PER_MS["cuda"] / 1000, 0.0)
+            Point(
+                size,
+                travels_s(hook, size, ranks, wire, ranks // hosts)
+                + hook.copies * size / COPY_BYTES_PER_MS["cuda"] / 1000,
+                0.0,
+            )
             for size in SIZES
         ]
         for name, hook in KNOWN.items()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from trainer.doctor.hooks import EXACT, HOOKS, Hook
+from trainer.doctor.hooks import BFLOAT, EXACT, HOOKS, Hook
 from trainer.tune.profile import Point, Profile
 
-KNOWN: dict[str, Hook] = {hook.name: hook for hook in (EXACT, *HOOKS)}
+KNOWN: dict[str, Hook] = {hook.name: hook for hook in (EXACT, BFLOAT, *HOOKS)}
 """the hooks whose bytes have a closed form in the bucket's size"""
 
 
@@ -31,15 +31,21 @@ class Cluster(NamedTuple):
         return self.hosts * self.ranks_per_host
 
 
-def travels_s(hook: Hook, size: float, ranks: int, wire: Wire) -> float:
-    """Seconds for which the exchanges of a bucket of `size` bytes keep the wire.
+def travels_s(hook: Hook, size: float, ranks: int, wire: Wire, ranks_per_host: int = 1) -> float:
+    """Seconds for which the exchanges of a bucket of `size` bytes keep each host's link.
 
     A ring all-reduce is 2 (n - 1) messages one after another, an exchange of every rank with every other n - 1. Each of
-    a hook's collectives pays for its messages, and all bytes travel at the link's rate.
+    a hook's collectives pays for its messages, and all bytes travel at the link's rate. A ring, and a gather along one,
+    passes a host's link once, with one rank's bytes. Where every rank swaps its parts with every other, as int8 and
+    onebit do before they gather, each of the R ranks of a host sends to the n - R outside it: R (n - R) / (n - 1) times
+    as much.
     """
-    rings = 1 if hook.allreduced and hook.starts == 1 else 0
-    messages = 2 * (ranks - 1) * rings + (ranks - 1) * (0 if rings else hook.starts)
-    return messages * wire.alpha_s + hook.sent(size, ranks) / wire.bytes_per_s
+    ring = hook.allreduced > 0 and hook.starts == 1
+    messages = 2 * (ranks - 1) if ring else (ranks - 1) * hook.starts
+    sent = hook.sent(size, ranks)
+    if hook.allreduced and not ring:
+        sent *= (1 + ranks_per_host * (ranks - ranks_per_host) / (ranks - 1)) / 2
+    return messages * wire.alpha_s + sent / wire.bytes_per_s
 
 
 def scaled(profile: Profile, cluster: Cluster) -> Profile:
@@ -59,7 +65,7 @@ def scaled(profile: Profile, cluster: Cluster) -> Profile:
             beside_s = 0.0
             if hook.copies:
                 beside_s = max(0.0, wall_s - travels_s(hook, size, profile.ranks, here))
-            travelling_s = travels_s(hook, size, cluster.ranks, cluster.between)
+            travelling_s = travels_s(hook, size, cluster.ranks, cluster.between, cluster.ranks_per_host)
             points.append(Point(size, beside_s + travelling_s, min(cpu_s, beside_s + travelling_s)))
         curves[name] = points
     return dataclasses.replace(profile, curves=curves, ranks=cluster.ranks, hosts=cluster.hosts)

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trainer.run import Run
+from trainer.spec import ConfigError
 from trainer.tune import space
 from trainer.tune.advice import Advice, advise, overrides
 from trainer.tune.cases import CASES
@@ -31,13 +32,21 @@ class Place(NamedTuple):
 
 def places(tune: WhatIf, run: Run, profile: Profile) -> Iterator[Place]:
     """The advice at every number of hosts and every rate; the present settings are those of `run`."""
-    allowed = {name: hook for name, hook in space.hooks(run, tune.allow).items() if name in KNOWN}
+    # The closed forms are those of the hooks' defaults.
+    hooks = space.hooks(run, tune.allow).items()
+    allowed = {name: hook for name, hook in hooks if name in KNOWN and hook == type(hook)()}
+    there = run.model_copy(update={"place": run.place._replace(nodes=2, processes=1)})
+    if run.comm.choice() not in allowed or run.comm.choice() not in profile.curves:
+        raise ConfigError(
+            f"comm: {run.comm.choice()} with these options has no closed form, or was not measured; use comm=allreduce,"
+            " or a hook that the profile has, with its defaults"
+        )
     for rate in tune.rates:
         for hosts in tune.hosts:
             wire = Wire(profile.wire[0], bytes_per_s(rate))
-            there = scaled(profile, Cluster(hosts, tune.ranks_per_host, wire))
-            choices = [choice for choice in space.choices(run, tune.allow, allowed) if choice.comm in there.curves]
-            yield Place(rate, hosts, advise(there, space.present(run), choices))
+            moved = scaled(profile, Cluster(hosts, tune.ranks_per_host, wire))
+            choices = [choice for choice in space.choices(there, tune.allow, allowed) if choice.comm in moved.curves]
+            yield Place(rate, hosts, advise(moved, space.present(run), choices))
 
 
 def assumptions(tune: WhatIf, profile: Profile) -> list[str]:

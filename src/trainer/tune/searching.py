@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from trainer import place
-from trainer.launch import describe
+from trainer.launch import WorkerFailed, describe
 from trainer.overlap import evidence
 from trainer.preset.save import keep
 from trainer.preset.sources import GROUP
 from trainer.run import Run
 from trainer.tune import space
-from trainer.tune.advice import Predicted, advise, overrides
+from trainer.tune.advice import LEAST_ERROR, Predicted, advise, overrides
 from trainer.tune.base import Tune
 from trainer.tune.learning import fall, share_learned
 from trainer.tune.search import Search
@@ -28,8 +30,6 @@ from trainer.tune.short_run import WARMUP, quiet
 from trainer.tune.trial import Seen, Trial
 
 NAME = "tuned"
-# Lines of metrics in a budget of steps, each of which has a loss.
-LOSSES = 20
 
 
 @dataclass
@@ -43,14 +43,17 @@ class Tried:
     """of its last trial"""
     learned: float | None = None
     """the share of the exact run's fall in loss that it had, where that was looked at"""
+    failed: str = ""
+    """why it could not be run to its end"""
 
     @property
     def step_s(self) -> float:
-        return statistics.median(self.rounds)
+        return statistics.median(self.rounds) if self.rounds else math.inf
 
     def beats(self, other: Tried) -> bool:
-        """Whether it was faster in every round: each compares what ran next to each other."""
-        return all(mine < theirs for mine, theirs in zip(self.rounds, other.rounds, strict=True))
+        """Whether it was clearly faster in every round: each compares what ran next to each other."""
+        rounds = zip(self.rounds, other.rounds, strict=False)
+        return not self.failed and all(mine < theirs * (1 - LEAST_ERROR) for mine, theirs in rounds)
 
 
 class Trials:
@@ -65,7 +68,9 @@ class Trials:
         """`count` steps of `run` with a line of metrics `every` steps, and their folder."""
         self._number += 1
         folder = self.run.folder / "trials" / f"{self._number:02}"
-        short = quiet(run, count, every).model_copy(update={"folder": folder, "tune": Trial(count=count)})
+        silent = run.nccl.model_copy(update={"read_back": False})
+        update = {"folder": folder, "tune": Trial(count=count), "nccl": silent}
+        short = quiet(run, count, every).model_copy(update=update)
         return self._launch(short), folder
 
 
@@ -80,15 +85,14 @@ def search(run: Run, tune: Search, launch: Callable[[Run], Any]) -> None:
     allowed = space.hooks(run, tune.allow)
     now = space.present(run)
     advice = advise(profile, now, space.choices(run, tune.allow, allowed))
-    best = [one for one in advice.best if one.choice != now][: tune.candidates]
-    tried = [Tried(advice.present), *map(Tried, best)]
+    present = Tried(advice.present)
+    best = [Tried(one) for one in advice.best if one.outcome != advice.present.outcome][: tune.candidates]
+    tried = [present, *best]
     trials = Trials(run, launch)
     for _ in range(tune.rounds):
-        for one in tried:
-            settings = space.under(run, one.predicted.choice, allowed)
-            seen, one.folder = trials.start(settings, tune.trial, every=WARMUP + tune.trial)
-            one.rounds.append(statistics.median(seen.seconds))
-    present = tried[0]
+        for one in (one for one in tried if not one.failed):
+            with _told(one, may_fail=one is not present):
+                _time(one, trials, space.under(run, one.predicted.choice, allowed), tune.trial)
     ranked = sorted(tried, key=lambda one: one.step_s)
     faster = [one for one in ranked if one is not present and one.beats(present)]
     exact: list[Seen] = []
@@ -109,15 +113,37 @@ def search(run: Run, tune: Search, launch: Callable[[Run], Any]) -> None:
     show(ranked, present, lines)
 
 
+def _time(one: Tried, trials: Trials, settings: Run, count: int) -> None:
+    """A trial of `one`; where replicas come together once a period, of whole periods, of which each step is a part."""
+    period = one.predicted.choice.period if settings.sync.apart else 1
+    count = math.ceil(count / period) * period
+    seen, one.folder = trials.start(settings, count, every=WARMUP + count)
+    typical = statistics.fmean if settings.sync.apart else statistics.median
+    one.rounds.append(typical(seen.seconds))
+
+
+@contextlib.contextmanager
+def _told(one: Tried, may_fail: bool) -> Iterator[None]:
+    """Workers that fail are a result of what was tried, and not of the search."""
+    try:
+        yield
+    except WorkerFailed as error:
+        if not may_fail:
+            raise
+        one.failed = str(error)
+
+
 def _learns(one: Tried, run: Run, tune: Search, allowed: dict[str, Any], trials: Trials, exact: list[Seen]) -> bool:
     """Whether `one` changes no result, or learns; `exact` keeps what the exact run did."""
     choice = one.predicted.choice
     if space.is_alike(choice, run):
         return True
-    every = max(1, tune.budget // LOSSES)
     if not exact:
-        exact.append(trials.start(space.exact(run), tune.budget, every)[0])
-    seen, _ = trials.start(space.under(run, choice, allowed), tune.budget, every)
+        exact.append(trials.start(space.exact(run), tune.budget, every=1)[0])
+    with _told(one, may_fail=True):
+        seen, _ = trials.start(space.under(run, choice, allowed), tune.budget, every=1)
+    if one.failed:
+        return False
     one.learned = share_learned(seen.losses, exact[0].losses)
     return one.learned is not None and one.learned >= 1 - tune.tolerance
 
@@ -148,10 +174,17 @@ def show(ranked: Sequence[Tried], present: Tried, lines: Sequence[str]) -> None:
         table.add_row(
             "present" if one is present else overrides(one.predicted.choice, present.predicted.choice),
             f"{one.predicted.outcome.step_s * 1000:.1f} ms",
-            f"{one.step_s * 1000:.1f} ms ± {(max(one.rounds) - min(one.rounds)) / 2 * 1000:.1f}",
-            f"{one.step_s / present.step_s:.3f}",
-            "" if one.learned is None else f"{one.learned:.0%}",
+            _range(one.rounds),
+            f"{one.step_s / present.step_s:.3f}" if one.rounds else "",
+            "failed" if one.failed else "" if one.learned is None else f"{one.learned:.0%}",
         )
     console.print(table)
+    for one in ranked:
+        if one.failed:
+            console.print(f"{overrides(one.predicted.choice, present.predicted.choice)}: {one.failed}", soft_wrap=True)
     for line in lines:
         console.print(line, soft_wrap=True)
+
+
+def _range(rounds: Sequence[float]) -> str:
+    return f"{statistics.median(rounds) * 1000:.1f} ms ± {(max(rounds) - min(rounds)) / 2 * 1000:.1f}" if rounds else ""

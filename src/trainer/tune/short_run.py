@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from trainer.control import Control
 from trainer.logger.base import Metrics, Picture, Writer
 from trainer.loop import steps
 from trainer.mesh import Mesh
+from trainer.profile.base import Profile as Recordings
 from trainer.run import Checkpoint, Run
 
 # Steps that pass before any are timed: DDP cuts its buckets anew after its first, and memory warms up.
@@ -37,6 +39,7 @@ def quiet(run: Run, count: int, every: int) -> Run:
             "checkpoint": Checkpoint(every=None),
             "evaluate": run.evaluate.model_copy(update={"every": None}),
             "log": run.log.model_copy(update={"every": every}),
+            "profile": Recordings(),
             # One more than will be done, so that no step is the last, which evaluates.
             "steps": WARMUP + count + 1,
         }
@@ -44,7 +47,7 @@ def quiet(run: Run, count: int, every: int) -> Run:
 
 
 def take(run: Run, count: int, mesh: Mesh, device: torch.device, control: Control) -> Steps:
-    """Do `count` steps of a quiet `run` after the first ones; collective."""
+    """Do `count` steps of a quiet `run` after the first ones; collective. Exits with 128 + n after signal n."""
     job, batches = assemble(run, mesh, device, control)
     job.writers[:] = [_Memory()]
     going = steps(job, batches)
@@ -53,7 +56,12 @@ def take(run: Run, count: int, mesh: Mesh, device: torch.device, control: Contro
         if number == WARMUP:
             worked = time.process_time()
         began = time.perf_counter()
-        next(going)
+        next(going, None)
+        if control.stopped_by:
+            sys.exit(128 + control.stopped_by)
+        if device.type == "cuda":
+            # Steps are launched ahead of the device.
+            torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - began)
     cpu_s = time.process_time() - worked
     with job.synchroniser.whole():

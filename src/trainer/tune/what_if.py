@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from trainer.spec import ConfigError
-from trainer.tune.advise import Allow
+from trainer.tune.advise import Allow, refuse_unpredicted
 from trainer.tune.base import Tune
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class WhatIf(Tune):
                 f"tune.profile: {self.profile!r} is no file; give the profile.json that a run with tune=advise wrote,"
                 f" or {', '.join(CASES)}"
             )
+        refuse_unpredicted(run)
         if not self.hosts or not self.rates:
             raise ConfigError("tune: hosts and rates are empty; name some, for example tune.hosts=[2,8]")
 
