@@ -73,5 +73,5 @@ def test_it_ends_with_advice_and_trains_nothing(tmp_path):
 
 def test_a_sweep_of_it_is_refused(tmp_path):
     cfg = composed(["tune=advise"]).config
-    with pytest.raises(ConfigError, match="^tune: a sweep ranks runs that train; leave out -m, or use tune=none$"):
+    with pytest.raises(ConfigError, match=r"^tune: a sweep ranks runs that train; leave out -m, or use tune=none$"):
         read(cfg, tmp_path / "0")
