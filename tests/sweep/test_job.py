@@ -73,7 +73,7 @@ def test_processes_that_are_out_of_step_end_the_sweep(tmp_path, monkeypatch):
 
 def test_a_run_that_began_goes_on_from_its_checkpoint_and_its_seconds_add_up(tmp_path, monkeypatch):
     whole = tmp_path / "checkpoints" / "step_00000010"
-    monkeypatch.setattr("trainer.sweep.job.newest_whole", lambda candidates: (whole, []))
+    monkeypatch.setattr("trainer.checkpoint_folder.newest_whole", lambda candidates: (whole, []))
     seen = []
     begin(tmp_path, prepare=seen.append)
     keep(tmp_path, read(tmp_path).model_copy(update={"seconds": 100.0, "status": "running"}))
