@@ -40,14 +40,15 @@ class Control:
         self._slowest_s = 0.0
         self._stepped_at = time.monotonic()
         self._pending: tuple[dist.Work, torch.Tensor] | None = None
-        ours, self._pythons = socket.socketpair()
+        # Both ends stay open: signals of other kinds come when the thread has ended, too.
+        self._ours, self._pythons = socket.socketpair()
         self._pythons.setblocking(False)
         # Python writes each signal's number here at once, whichever thread is interrupted; a Python handler would run
         # only when the main thread comes back from its collective.
         signal.set_wakeup_fd(self._pythons.fileno(), warn_on_full_buffer=False)
         for number in STOPPING:
             signal.signal(number, _wake)
-        threading.Thread(target=self._receive, args=[ours], name="signals", daemon=True).start()
+        threading.Thread(target=self._receive, args=[self._ours], name="signals", daemon=True).start()
 
     def step(self) -> bool:
         """Call once a step, on all ranks; True, on all ranks in the same step, once any of them was told to stop."""
