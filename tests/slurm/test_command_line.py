@@ -79,12 +79,12 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
 
 
 def test_what_means_something_to_a_shell_arrives_as_it_was_written(capsys, tmp_path):
-    odd = ("name=a", r"folder='it\'s $HOME `x` %j'", "+model.kwargs={}")
-    assert main(["--processes", "1", "--print", "--", *odd[:2], "model=mlp"]) == 0
+    odd = ("name=a", r"folder='it\'s $HOME `x` {1,2} %j'")
+    assert main(["--processes", "1", "--print", "--", *odd, "model=mlp"]) == 0
     text = capsys.readouterr().out
-    assert told(text)["output"] == f"{tmp_path}/it's $HOME `x` %%j/slurm-%j.out"
+    assert told(text)["output"] == f"{tmp_path}/it's $HOME `x` {{1,2}} %%j/slurm-%j.out"
     (step,) = (line for line in text.splitlines() if line.startswith("srun"))
-    assert shlex.split(step)[-4:] == [*odd[:2], "model=mlp", "launch.processes=1"]
+    assert shlex.split(step)[-4:] == [*odd, "model=mlp", "launch.processes=1"]
     checked = subprocess.run(["/bin/bash", "-n"], input=text, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
 
