@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import torch.distributed as dist
 import yaml
 from torch import nn
 
@@ -73,10 +74,24 @@ def _optimizer_name(run: Run) -> str:
     return type(run.optimizer.build(nn.Linear(1, 1))).__name__
 
 
-def to_start_from(run: Run) -> Path | None:
-    """This run's newest whole checkpoint after a restart, else the one that was asked for."""
-    if meeting.restarts():
-        newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
-        if newest is not None:
-            return newest
-    return None if run.checkpoint.resume is None else Path(run.checkpoint.resume)
+def to_start_from(run: Run, group: dist.ProcessGroup) -> Path | None:
+    """The checkpoint that all ranks start from: after a restart this run's newest whole one, else the one asked for.
+
+    Collective over `group`. No rank can decide alone: an agent counts the failures that it saw, and one that came back
+    with its host has seen none, but looked for its checkpoint when there were newer ones.
+    """
+    known = (meeting.restarts(), run.checkpoint.resume)
+    of_ranks = [known] * dist.get_world_size(group)
+    dist.all_gather_object(of_ranks, known, group)
+    counts, asked = zip(*of_ranks, strict=True)
+    chosen = [asked[0]]
+    if dist.get_rank(group) == 0 and (any(counts) or len(set(asked)) > 1):
+        newest = _newest_own(run)
+        chosen = [asked[0] if newest is None else str(newest)]
+    dist.broadcast_object_list(chosen, group=group, group_src=0)
+    return None if chosen[0] is None else Path(chosen[0])
+
+
+def _newest_own(run: Run) -> Path | None:
+    """The newest whole checkpoint in this run's folder."""
+    return checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
