@@ -12,6 +12,7 @@ from trainer.checkpoint import Checkpoints
 from trainer.mesh import Mesh
 from trainer.resume import to_start_from
 from trainer.run import Run
+from trainer.spec import ConfigError
 
 
 def _save(mesh: Mesh, run: Run, steps: tuple[int, ...]) -> None:
@@ -60,3 +61,17 @@ def test_a_restart_before_the_first_checkpoint_starts_as_it_was_asked_to(workers
     empty = empty.model_copy(update={"folder": empty.folder / "none"})
     assert workers(2, _start, empty, (0, 1), (asked, asked)) == [Path(asked)] * 2
     assert workers(2, _start, empty, (0, 1), (None, None)) == [None, None]
+
+
+def test_a_job_that_slurm_starts_again_does_not_need_the_checkpoint_it_once_began_with(saved, make_run, monkeypatch):
+    with pytest.raises(ConfigError, match="there is no /gone"):
+        make_run("model=mlp", "checkpoint.resume=/gone")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    again = make_run("model=mlp", "checkpoint.resume=/gone")
+    assert again.checkpoint.resume == str(saved.checkpoints / "step_00000005")
+    with pytest.raises(ConfigError, match="holds another model"):
+        make_run("model=mlp", "model.width=3", "checkpoint.resume=/gone")
+    for checkpoint in saved.checkpoints.iterdir():
+        (checkpoint / "manifest.json").unlink()
+    with pytest.raises(ConfigError, match="there is no /gone"):
+        make_run("model=mlp", "checkpoint.resume=/gone")

@@ -34,10 +34,14 @@ def _name_in(path: Path) -> str | None:
 
 
 def check_resume(run: Run) -> Path | None:
-    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
+    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model.
+
+    Of a run that was started again that is its own, and the one it once began with may be gone.
+    """
     if run.checkpoint.resume is None:
         return None
-    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, run.folder, _siblings(run))
+    resume = "own" if meeting.restarts() and _newest_own(run) else run.checkpoint.resume
+    path, passed_over = checkpoint_folder.find(resume, run.folder, _siblings(run))
     for line in passed_over:
         log.warning("%s; going on with %s", line, path or "a fresh start")
     if path is None:
