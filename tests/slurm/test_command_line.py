@@ -68,7 +68,7 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
         "exclusive": "",
     }
     lines = text.splitlines()
-    step = "srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task=6"
+    step = "srun --export=ALL --kill-on-bad-exit=0 --wait=60 --cpus-per-task=6"
     at = lines.index(f"{step} {sys.executable} {TRAIN} {' '.join(run)}")
     assert lines[at - 5 : at - 2] == [
         f"cd {tmp_path} || exit 2",
