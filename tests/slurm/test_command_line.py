@@ -148,8 +148,17 @@ def test_without_slurm_the_file_is_printed(capsys, tmp_path):
     assert main(["--processes", "2", "--", "model=mlp"]) == 3
     said = capsys.readouterr()
     assert told(said.out)["ntasks-per-node"] == "2"
-    assert said.err == "sbatch: there is no Slurm on this machine; this is the file that would have been submitted\n"
+    folder = Path(told(said.out)["output"]).parent
+    assert said.err == (
+        "sbatch: there is no Slurm on this machine; this is the file that would have been submitted\n"
+        f"output: Slurm makes no folder for what the job says; before the file is submitted: mkdir -p {folder}\n"
+    )
     assert not (tmp_path / "runs").exists()
+
+
+def test_who_has_the_file_printed_is_told_to_make_the_folder_that_slurm_will_not(capsys, tmp_path):
+    assert main(["--processes", "2", "--print", "--", "model=mlp", "folder='a b'"]) == 0
+    assert capsys.readouterr().err.endswith(f"mkdir -p '{tmp_path}/a b'\n")
 
 
 def test_what_slurm_refuses_is_said_in_its_words(capsys, tmp_path, sbatch):
