@@ -68,7 +68,7 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
         "exclusive": "",
     }
     lines = text.splitlines()
-    step = "srun --export=ALL --kill-on-bad-exit=0 --wait=60 --cpus-per-task=6"
+    step = "srun --export=ALL --kill-on-bad-exit=0 --wait=300 --cpus-per-task=6"
     at = lines.index(f"{step} {sys.executable} {TRAIN} {' '.join(run)}")
     assert lines[at - 5 : at - 2] == [
         f"cd {tmp_path} || exit 2",
@@ -77,6 +77,12 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
     ]
     assert '  scontrol requeue "$SLURM_JOB_ID" && exit 0 ;;' in lines[at:]
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("save", "wait"), [("600", "600"), ("10", "60")])
+def test_the_last_worker_has_as_long_to_end_as_it_has_to_save_or_a_minute(capsys, save, wait):
+    assert main(["--processes", "2", "--save", save, "--print", "--", "model=mlp"]) == 0
+    assert f" --wait={wait} " in capsys.readouterr().out
 
 
 def test_what_means_something_to_a_shell_arrives_as_it_was_written(capsys, tmp_path):

@@ -61,7 +61,7 @@ def _body(request: Request, folder: Path, started: str, overrides: Sequence[str]
         yield from _newest(absolute)
     # The first worker writes the report when the others have left. Where jobs begin without their submitter's
     # environment, which SLURM_EXPORT_ENV hands on, a step would do so without its job's.
-    step = ["srun", "--export=ALL", "--kill-on-bad-exit=0", f"--wait={SAVING_S}"]
+    step = ["srun", "--export=ALL", "--kill-on-bad-exit=0", f"--wait={max(SAVING_S, request.save)}"]
     # Since Slurm 22.05 a step does not take it over from its job.
     step += [f"--cpus-per-task={request.cpus}"] if request.cpus else []
     # A step of one task does not know that it is all: train.py would start more.
