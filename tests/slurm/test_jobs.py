@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,8 @@ SLURM = str(ROOT / "scripts" / "slurm")
 # Steps long enough, and enough of them, for Slurm to find out that it must preempt. Who stops one saves it once.
 STEPS = 200
 RUN = (*SMALL, *SLOW, f"steps={STEPS}", "log.every=1", "evaluate.every=null", "checkpoint.every=1000")
-# The names of our nodes are known to Slurm alone, and they are all on this machine.
-MEETING = "export MASTER_ADDR=127.0.0.1"
+# The names of our nodes are known to Slurm alone.
+MEETING = f"export MASTER_ADDR={socket.gethostname()}"
 # What jobs need on a machine that is busy otherwise.
 pytestmark = pytest.mark.timeout(300)
 
