@@ -67,7 +67,7 @@ def assemble(
     meter = Meter(clock_for(device))
     shared = _share_out(run, mesh, model, meter)
     checkpoint_activations(model, run.parallel.activation_checkpointing)
-    resume = to_start_from(run)
+    resume = to_start_from(run, mesh.control)
     manifest = {} if resume is None else checkpoint_folder.manifest_of(resume)
     pipeline = None
     if mesh.sizes["pipeline"] > 1:

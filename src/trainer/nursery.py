@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from typing import Any
 
 from trainer import signals
@@ -38,8 +38,10 @@ def open_early() -> None:
         _environment.clear()
         _environment.update(os.environ)
     multiprocessing.get_context(START_METHOD).set_forkserver_preload(PRELOADED)
-    with signals.deaf_children():
-        forkserver.ensure_running()
+    # Apart, since the first of these programs, which the other is started with, ends the deafness to SIGTERM.
+    for start in (resource_tracker.ensure_running, forkserver.ensure_running):
+        with signals.deaf_children():
+            start()
 
 
 def close() -> None:

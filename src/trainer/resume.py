@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import torch.distributed as dist
 import yaml
 from torch import nn
 
@@ -33,10 +34,14 @@ def _name_in(path: Path) -> str | None:
 
 
 def check_resume(run: Run) -> Path | None:
-    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model."""
+    """The checkpoint that `run` starts from, if any. Raises ConfigError if it is damaged or of another model.
+
+    Of a run that was started again that is its own, and the one it once began with may be gone.
+    """
     if run.checkpoint.resume is None:
         return None
-    path, passed_over = checkpoint_folder.find(run.checkpoint.resume, run.folder, _siblings(run))
+    resume = "own" if meeting.restarts() and _newest_own(run) else run.checkpoint.resume
+    path, passed_over = checkpoint_folder.find(resume, run.folder, _siblings(run))
     for line in passed_over:
         log.warning("%s; going on with %s", line, path or "a fresh start")
     if path is None:
@@ -73,10 +78,24 @@ def _optimizer_name(run: Run) -> str:
     return type(run.optimizer.build(nn.Linear(1, 1))).__name__
 
 
-def to_start_from(run: Run) -> Path | None:
-    """This run's newest whole checkpoint after a restart, else the one that was asked for."""
-    if meeting.restarts():
-        newest = checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]
-        if newest is not None:
-            return newest
-    return None if run.checkpoint.resume is None else Path(run.checkpoint.resume)
+def to_start_from(run: Run, group: dist.ProcessGroup) -> Path | None:
+    """The checkpoint that all ranks start from: after a restart this run's newest whole one, else the one asked for.
+
+    Collective over `group`. No rank can decide alone: an agent counts the failures that it saw, and one that came back
+    with its host has seen none, but looked for its checkpoint when there were newer ones.
+    """
+    known = (meeting.restarts(), run.checkpoint.resume)
+    of_ranks = [known] * dist.get_world_size(group)
+    dist.all_gather_object(of_ranks, known, group)
+    counts, asked = zip(*of_ranks, strict=True)
+    chosen = [asked[0]]
+    if dist.get_rank(group) == 0 and (any(counts) or len(set(asked)) > 1):
+        newest = _newest_own(run)
+        chosen = [asked[0] if newest is None else str(newest)]
+    dist.broadcast_object_list(chosen, group=group, group_src=0)
+    return None if chosen[0] is None else Path(chosen[0])
+
+
+def _newest_own(run: Run) -> Path | None:
+    """The newest whole checkpoint in this run's folder."""
+    return checkpoint_folder.newest_whole(checkpoint_folder.checkpoints_in(run.checkpoints))[0]

@@ -26,13 +26,15 @@ def ignore_stopping() -> None:
 
 @contextlib.contextmanager
 def deaf_children() -> Iterator[None]:
-    """Processes of other programs that are started within it ignore these signals all their lives, but for Ctrl-C."""
-    handlers = {number: signal.signal(number, signal.SIG_IGN) for number in STOPPING[1:]}
+    """Programs that are started within it are deaf to these signals all their lives, but for Ctrl-C.
+
+    This process hears them when it leaves.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPPING[1:])
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def hear_after_fork() -> None:
@@ -43,3 +45,4 @@ def hear_after_fork() -> None:
 def _end_by_default() -> None:
     for number in STOPPING[1:]:
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPPING[1:])

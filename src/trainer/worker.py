@@ -107,7 +107,11 @@ def _device() -> torch.device:
 def _threads(run: Run) -> int:
     if run.launch.threads != "auto":
         return run.launch.threads
-    return max(1, len(os.sched_getaffinity(0)) // run.place.processes)
+    cores, own = len(os.sched_getaffinity(0)), os.environ.get("SLURM_CPUS_PER_TASK")
+    if own and int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) == run.place.world:
+        # Each worker is a task of Slurm's, which has cores of its own: bound to them it sees no others.
+        return max(1, min(cores, int(own)))
+    return max(1, cores // run.place.processes)
 
 
 class _Terminal(logging.StreamHandler):

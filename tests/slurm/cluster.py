@@ -98,7 +98,7 @@ class Cluster:
                 "REQUEUED",
                 "PREEMPTED",
             )
-            assert not ended_badly, f"{job['JobState']}: {_end_of(Path(job['StdOut']))}"
+            assert not ended_badly, f"{job['JobState']}: {_end_of(self._said(number))}"
             return job["JobState"] == "COMPLETED"
 
         self.until(f"job {number} is done", done)

@@ -19,9 +19,11 @@ def _cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def slurm(_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def slurm(_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A cluster of two nodes without jobs; this process and what it starts see it."""
     for name, value in _cluster.variables.items():
         monkeypatch.setenv(name, value)
     _cluster.until("all jobs have ended", lambda: not _cluster.tell("squeue", "--noheader"))
-    return _cluster
+    yield _cluster
+    # What a test that failed has left would hold up the next one.
+    _cluster.tell("scancel", "--user=root")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -67,9 +68,9 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
         "exclusive": "",
     }
     lines = text.splitlines()
-    step = f"srun --kill-on-bad-exit=0 --wait=60 --cpus-per-task=6 {sys.executable} {TRAIN} {' '.join(run)}"
-    at = lines.index(step)
-    assert lines[at - 3 : at] == [
+    step = "srun --export=ALL --kill-on-bad-exit=0 --wait=300 --cpus-per-task=6"
+    at = lines.index(f"{step} {sys.executable} {TRAIN} {' '.join(run)}")
+    assert lines[at - 5 : at - 2] == [
         f"cd {tmp_path} || exit 2",
         f"export TRAINER_STARTED={folder.name}",
         "module load cuda",
@@ -78,15 +79,61 @@ def test_the_file_asks_for_a_task_a_worker_and_runs_the_trainer_in_them(capsys, 
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(("save", "wait"), [("600", "600"), ("10", "60")])
+def test_the_last_worker_has_as_long_to_end_as_it_has_to_save_or_a_minute(capsys, save, wait):
+    assert main(["--processes", "2", "--save", save, "--print", "--", "model=mlp"]) == 0
+    assert f" --wait={wait} " in capsys.readouterr().out
+
+
 def test_what_means_something_to_a_shell_arrives_as_it_was_written(capsys, tmp_path):
-    odd = ("name=a", r"folder='it\'s $HOME `x` %j'", "+model.kwargs={}")
-    assert main(["--processes", "1", "--print", "--", *odd[:2], "model=mlp"]) == 0
+    odd = ("name=a", r"folder='it\'s $HOME `x` {1,2} %j'")
+    assert main(["--processes", "1", "--print", "--", *odd, "model=mlp"]) == 0
     text = capsys.readouterr().out
-    assert told(text)["output"] == f"{tmp_path}/it's $HOME `x` %%j/slurm-%j.out"
+    assert told(text)["output"] == f"{tmp_path}/it's $HOME `x` {{1,2}} %%j/slurm-%j.out"
     (step,) = (line for line in text.splitlines() if line.startswith("srun"))
-    assert shlex.split(step)[-4:] == [*odd[:2], "model=mlp", "launch.processes=1"]
+    assert shlex.split(step)[-4:] == [*odd, "model=mlp", "launch.processes=1"]
     checked = subprocess.run(["/bin/bash", "-n"], input=text, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+    """`start(text, "step_1")` is a start of that job in the folder `it's`, whose run saves so and is then stopped."""
+    (tmp_path / "bin").mkdir()
+    for name, line in {"srun": 'mkdir -p "$SAVES"; exit 143', "scontrol": 'echo "$@"'}.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def run(text: str, saves: str = "") -> tuple[int, str]:
+        environment = {
+            "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+            "SLURM_JOB_ID": "17",
+            "SAVES": str(tmp_path / "it's" / "checkpoints" / saves),
+        }
+        done = subprocess.run(["/bin/bash"], input=text, capture_output=True, text=True, env=environment)
+        assert done.stderr == ""
+        return done.returncode, done.stdout
+
+    return run
+
+
+def test_a_job_that_was_stopped_goes_back_into_the_queue_unless_it_gets_nowhere(capsys, start):
+    assert main(["--processes", "2", "--requeue", "--print", "--", "model=mlp", r"folder='it\'s'"]) == 0
+    text = capsys.readouterr().out
+    queued = (0, "slurm: job 17 goes back into the queue, and goes on from its checkpoint\nrequeue 17\n")
+    assert start(text, "step_00000003") == queued
+    # It may be preempted before it has done a step, and half a checkpoint is none.
+    assert start(text, "step_00000004.partial") == queued
+    assert start(text, "step_00000004") == queued
+    assert start(text) == queued
+    given_up = "slurm: job 17 was stopped twice before it had saved anything new, and is not queued again\n"
+    assert start(text) == (143, given_up)
+
+
+def test_a_job_that_was_stopped_and_stays_out_of_the_queue_says_how_to_go_on(capsys, start):
+    assert main(["--processes", "2", "--print", "--", "model=mlp", r"folder='it\'s'"]) == 0
+    said = "slurm: job 17 has saved and left; to go on from there: checkpoint.resume=it's\n"
+    assert start(capsys.readouterr().out) == (143, said)
 
 
 def test_a_job_is_submitted_from_its_runs_folder(capsys, tmp_path, sbatch):
@@ -107,8 +154,17 @@ def test_without_slurm_the_file_is_printed(capsys, tmp_path):
     assert main(["--processes", "2", "--", "model=mlp"]) == 3
     said = capsys.readouterr()
     assert told(said.out)["ntasks-per-node"] == "2"
-    assert said.err == "sbatch: there is no Slurm on this machine; this is the file that would have been submitted\n"
+    folder = Path(told(said.out)["output"]).parent
+    assert said.err == (
+        "sbatch: there is no Slurm on this machine; this is the file that would have been submitted\n"
+        f"output: Slurm makes no folder for what the job says; before the file is submitted: mkdir -p {folder}\n"
+    )
     assert not (tmp_path / "runs").exists()
+
+
+def test_who_has_the_file_printed_is_told_to_make_the_folder_that_slurm_will_not(capsys, tmp_path):
+    assert main(["--processes", "2", "--print", "--", "model=mlp", "folder='a b'"]) == 0
+    assert capsys.readouterr().err.endswith(f"mkdir -p '{tmp_path}/a b'\n")
 
 
 def test_what_slurm_refuses_is_said_in_its_words(capsys, tmp_path, sbatch):
@@ -144,6 +200,16 @@ def test_what_slurm_refuses_is_said_in_its_words(capsys, tmp_path, sbatch):
             "--gpus 2 --time 1:77 --",
             "--time: '1:77' is not allowed: write 90 for minutes, 1:30:00 for hours, or 2-12:00:00 with days; time is"
             " the longest that the job may run",
+        ),
+        (
+            "--gpus 2 --time 3 --",
+            "--time: 3 is 180 s, and Slurm may tell the run to leave 180 s before its end, --save=120 and up to 60 s"
+            " early; set a longer --time or a shorter --save",
+        ),
+        (
+            "--gpus 2 --time 0-1:05 --save 3840 --",
+            "--time: 0-1:05 is 3900 s, and Slurm may tell the run to leave 3900 s before its end, --save=3840 and up to"
+            " 60 s early; set a longer --time or a shorter --save",
         ),
         (
             "--gpus 2 --mem 64GB --",
@@ -195,7 +261,7 @@ def test_a_folder_with_another_runs_checkpoints_is_refused_before_a_job_is_queue
     assert not sbatch.exists()
 
 
-@pytest.mark.parametrize("time", ["90", "90:30", "1:30:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"])
+@pytest.mark.parametrize("time", ["4", "0", "90:30", "1:30:00", "2-12", "2-12:30", "2-12:30:15", "UNLIMITED"])
 def test_every_form_of_a_time_that_slurm_knows_is_taken(capsys, time):
     assert main(["--processes", "2", "--time", time, "--print", "--", "model=mlp"]) == 0
     assert told(capsys.readouterr().out)["time"] == time

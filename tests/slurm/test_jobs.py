@@ -14,8 +14,9 @@ from tests.processes import ROOT, SLOW, SMALL, losses, path_with_slow_model
 from tests.slurm.cluster import Cluster
 
 SLURM = str(ROOT / "scripts" / "slurm")
-# Steps long enough for Slurm to find out that it must preempt.
-RUN = (*SMALL, *SLOW, "steps=100", "log.every=1", "evaluate.every=null")
+# Steps long enough, and enough of them, for Slurm to find out that it must preempt. Who stops one saves it once.
+STEPS = 200
+RUN = (*SMALL, *SLOW, f"steps={STEPS}", "log.every=1", "evaluate.every=null", "checkpoint.every=1000")
 # The names of our nodes are known to Slurm alone.
 MEETING = f"export MASTER_ADDR={socket.gethostname()}"
 # What jobs need on a machine that is busy otherwise.
@@ -61,13 +62,13 @@ def test_a_job_of_two_nodes_that_is_preempted_goes_on_as_if_nothing_had_happened
     slurm.until_done(whole)
     assert slurm.job(whole)["NodeList"] == "n[1-2]"
     assert "run folder: whole" in (place / "whole" / f"slurm-{whole}.out").read_text()
-    assert list(losses(run)) == list(range(1, 101))
+    assert list(losses(run)) == list(range(1, STEPS + 1))
     assert losses(run) == losses(place / "whole")
 
 
 def test_a_job_that_is_cancelled_saves_and_stays_out_of_the_queue(slurm: Cluster, place: Path):
     """Of one task, which starts its worker itself; Slurm signals every process."""
-    job = submit(place, "--requeue", "--", *RUN, "folder=run")
+    job = submit(place, "--requeue", "--", *RUN, "steps=1000", "folder=run")
     slurm.until("the job trains", lambda: trains(place / "run"))
     slurm.tell("scancel", job)
     slurm.until("the job is gone", lambda: slurm.job(job)["JobState"] == "CANCELLED")

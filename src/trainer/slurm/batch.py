@@ -21,7 +21,7 @@ def text(request: Request, name: str, folder: Path, started: str, overrides: Seq
     `started` stamps it, so that a job that Slurm starts again has the same `folder`.
     """
     lines = ["#!/usr/bin/env bash", *(f"#SBATCH --{option}" for option in _options(request, name, folder))]
-    return "\n".join([*lines, "", *_body(request, started, overrides), ""])
+    return "\n".join([*lines, "", *_body(request, folder, started, overrides), ""])
 
 
 def _options(request: Request, name: str, folder: Path) -> Iterator[str]:
@@ -51,24 +51,54 @@ def _options(request: Request, name: str, folder: Path) -> Iterator[str]:
         yield f"{key}{equals}{shlex.quote(value) if value else ''}"
 
 
-def _body(request: Request, started: str, overrides: Sequence[str]) -> Iterator[str]:
+def _body(request: Request, folder: Path, started: str, overrides: Sequence[str]) -> Iterator[str]:
     yield f"cd {shlex.quote(str(Path.cwd()))} || exit 2"
     yield f"export {stamp.VARIABLE}={started}"
     yield from request.setup
-    # The first worker writes the report when the others have left.
-    step = ["srun", "--kill-on-bad-exit=0", f"--wait={SAVING_S}"]
+    absolute = shlex.quote(str(folder.absolute()))
+    stalled = f"{absolute}/stalled"
+    if request.requeue:
+        yield from _newest(absolute)
+    # The first worker writes the report when the others have left. Where jobs begin without their submitter's
+    # environment, which SLURM_EXPORT_ENV hands on, a step would do so without its job's.
+    step = ["srun", "--export=ALL", "--kill-on-bad-exit=0", f"--wait={max(SAVING_S, request.save)}"]
     # Since Slurm 22.05 a step does not take it over from its job.
     step += [f"--cpus-per-task={request.cpus}"] if request.cpus else []
     # A step of one task does not know that it is all: train.py would start more.
     alone = ["launch.processes=1"] if request.place.world == 1 else []
     yield shlex.join([*step, sys.executable, str(TRAIN), *overrides, *alone])
     yield "code=$?"
+    if request.requeue:
+        yield f'[ "$(newest)" = "$before" ] || rm -f {stalled}'
     yield "# Told to save and leave by Slurm. Whoever cancels the job ends this script, too."
     yield f"case $code in {'|'.join(map(str, signals.CODES[1:]))})"
     if request.requeue:
-        yield '  echo "slurm: job $SLURM_JOB_ID goes back into the queue, and goes on from its checkpoint"'
-        yield '  scontrol requeue "$SLURM_JOB_ID" && exit 0 ;;'
+        yield from _requeue(stalled)
     else:
-        yield '  echo "slurm: job $SLURM_JOB_ID has saved and left; checkpoint.resume=auto goes on from there" ;;'
+        resume = shlex.quote(f"checkpoint.resume={folder}")
+        yield f'  echo "slurm: job $SLURM_JOB_ID has saved and left; to go on from there:" {resume} ;;'
     yield "esac"
     yield "exit $code"
+
+
+def _newest(folder: str) -> Iterator[str]:
+    # Those that are not whole have names that end otherwise.
+    yield f"newest() {{ printf '%s\\n' {folder}/checkpoints/step_*[0-9] | tail -n 1; }}"
+    yield "before=$(newest)"
+
+
+def _requeue(stalled: str) -> Iterator[str]:
+    """Back into the queue, but for a job that got nowhere twice in a row: it would go round for ever.
+
+    Once may be, since a job can be preempted before its first step.
+    """
+    yield '  if [ "$(newest)" = "$before" ]; then'
+    yield f"    if [ -e {stalled} ]; then"
+    why = "was stopped twice before it had saved anything new"
+    yield f'      echo "slurm: job $SLURM_JOB_ID {why}, and is not queued again"'
+    yield "      exit $code"
+    yield "    fi"
+    yield f"    touch {stalled}"
+    yield "  fi"
+    yield '  echo "slurm: job $SLURM_JOB_ID goes back into the queue, and goes on from its checkpoint"'
+    yield '  scontrol requeue "$SLURM_JOB_ID" && exit 0 ;;'

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,14 +38,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run = check.check(asked_of_slurm, overrides)
         text = batch.text(asked_of_slurm, run.name, run.folder, started, overrides)
         if prints:
-            print(text, end="")
+            _print(text, run.folder)
             return 0
         if shutil.which("sbatch") is None:
-            print(text, end="")
             print(
                 "sbatch: there is no Slurm on this machine; this is the file that would have been submitted",
                 file=sys.stderr,
             )
+            _print(text, run.folder)
             return 3
         _submit(asked_of_slurm, run, text)
     except ConfigError as error:
@@ -56,6 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(line, file=sys.stderr)
         return 2
     return 0
+
+
+def _print(text: str, folder: Path) -> None:
+    print(text, end="")
+    # The job would fail without a word.
+    print(
+        "output: Slurm makes no folder for what the job says; before the file is submitted:"
+        f" mkdir -p {shlex.quote(str(folder.absolute()))}",
+        file=sys.stderr,
+    )
 
 
 def _submit(request: Request, run: Run, text: str) -> None:

@@ -20,6 +20,8 @@ OURS = {
     "account", "chdir", "cpus-per-task", "gpus-per-node", "job-name", "mem", "nodes", "no-requeue", "ntasks",
     "ntasks-per-node", "open-mode", "output", "partition", "qos", "requeue", "signal", "time",
 }  # fmt: skip
+# So many seconds earlier than it is told Slurm may send a signal.
+EARLY_S = 60
 
 
 def _a_time(value: str) -> str:
@@ -104,4 +106,29 @@ def read(options: Mapping[str, Any]) -> Request:
     if (request.gpus is None) == (request.processes is None):
         both = "neither of them is" if request.gpus is None else "both are"
         raise ConfigError(f"--gpus or --processes: {both} given; say --gpus 8, or on CPUs --processes 4")
+    _refuse_no_time(request)
     return request
+
+
+def _refuse_no_time(request: Request) -> None:
+    """A run that is told to leave as soon as it begins would, with `requeue`, do so for ever."""
+    needed = request.save + EARLY_S
+    if request.time is not None and (limit := _seconds(request.time)) is not None and limit <= needed:
+        raise ConfigError(
+            f"--time: {request.time} is {limit} s, and Slurm may tell the run to leave {needed} s before its end,"
+            f" --save={request.save} and up to {EARLY_S} s early; set a longer --time or a shorter --save"
+        )
+
+
+def _seconds(time: str) -> int | None:
+    """What a `time` means, None for no limit."""
+    if time == "UNLIMITED":
+        return None
+    days, dash, rest = time.rpartition("-")
+    parts = [int(part) for part in rest.split(":")]
+    if not dash and len(parts) < 3:
+        # Of minutes, perhaps with seconds.
+        parts = [0, *parts]
+    hours, minutes, seconds = [*parts, 0, 0][:3]
+    # A limit of zero is none.
+    return (((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds) or None
