@@ -59,7 +59,7 @@ def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
     """torch's rendezvous variables for this task of a Slurm step, from Slurm's own.
 
     The first host of the step meets the others on a port derived from the job and step, so that two steps on one host
-    do not collide. A step of one host needs no name of it, which might have no address.
+    do not collide.
     """
     world = int(environment["SLURM_STEP_NUM_TASKS"])
     nodes = int(environment.get("SLURM_STEP_NUM_NODES", "1"))
@@ -67,7 +67,7 @@ def adopt_srun(environment: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(
             f"launch: srun started {world} tasks on {nodes} nodes; use --ntasks-per-node so that every node has as many"
         )
-    host = environment.get("MASTER_ADDR", "localhost")
+    host = environment.get("MASTER_ADDR", socket.gethostname())
     if nodes > 1 and "MASTER_ADDR" not in environment:
         names = ["scontrol", "show", "hostnames", environment["SLURM_STEP_NODELIST"]]
         host = subprocess.run(names, check=True, capture_output=True, text=True).stdout.split()[0]
