@@ -82,9 +82,13 @@ def _clipped(mesh: Mesh) -> dict[str, tuple[dict, dict]]:
 
 def test_the_norm_of_the_step_before_clips_nothing_it_should_not_and_nearly_what_it_should(workers):
     (results, other) = workers(2, _clipped)
-    for name in ("loose", "first"):
-        strict, lazy = results[name]
-        assert all(torch.equal(lazy[key], value) for key, value in strict.items()), name
+    strict, lazy = results["loose"]
+    assert all(torch.equal(lazy[key], value) for key, value in strict.items())
+    strict, lazy = results["first"]
+    for key, value in strict.items():
+        # The first step is clipped by its own norm, which chunks add up in another order: whether its last bit is the
+        # same depends on the processor.
+        torch.testing.assert_close(lazy[key], value, atol=1e-15, rtol=1e-14)
     strict, lazy = results["tight"]
     weight = "model/first.weight"
     assert not torch.equal(lazy[weight], strict[weight])
