@@ -8,9 +8,12 @@ import os
 import pickle
 import traceback
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
+from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -71,30 +74,33 @@ def compose_error() -> Callable[..., HydraException]:
 
 
 @pytest.fixture(scope="session")
-def _fork_server() -> Any:
-    context = multiprocessing.get_context("forkserver")
+def _fork_server() -> ForkServer:
+    # One of its own: train.py, where a test has it in this process, ends the standard library's and sets another up.
+    server = ForkServer()
     # All that a worker of any test imports before it begins: what is missing here every one of them imports by itself.
-    context.set_forkserver_preload(["torchvision", "trainer.worker", "tests.conftest"])
-    return context
+    server.set_forkserver_preload(["torchvision", "trainer.worker", "tests.conftest"])
+    return server
 
 
 @pytest.fixture(scope="session")
-def workers(_fork_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Any]]:
+def workers(_fork_server: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Any]]:
     """`workers(2, function, *arguments)` calls `function(mesh, *arguments)` on every rank of a data axis of two.
 
     Returns what the ranks returned, in order. The function must be a module's own. Processes are forked from a server
     that has torch loaded; they meet through a file. A rank's exception is raised here with its traceback.
     """
+    context = multiprocessing.get_context("forkserver")
 
     def run(size: int, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         meeting = str(tmp_path_factory.mktemp("workers") / "store")
-        pipes = [_fork_server.Pipe(duplex=False) for _ in range(size)]
+        pipes = [context.Pipe(duplex=False) for _ in range(size)]
         processes = [
-            _fork_server.Process(target=_work, args=(rank, size, meeting, pipes[rank][1], function, arguments))
+            context.Process(target=_work, args=(rank, size, meeting, pipes[rank][1], function, arguments))
             for rank in range(size)
         ]
-        for process in processes:
-            process.start()
+        with mock.patch.object(forkserver, "connect_to_new_process", _fork_server.connect_to_new_process):
+            for process in processes:
+                process.start()
         for _, theirs in pipes:
             theirs.close()
         try:
