@@ -56,7 +56,7 @@ def missing() -> str | None:
     """Why there can be no Slurm here; None where there can."""
     if os.geteuid() != 0:
         return "a Slurm of our own needs root"
-    absent = [name for name in ("slurmctld", "slurmd", "sbatch", "srun") if shutil.which(name) is None]
+    absent = [name for name in ("slurmctld", "slurmd", "sbatch", "srun", "setpriv") if shutil.which(name) is None]
     return f"Slurm is not installed ({', '.join(absent)}): apt-get install slurm-wlm" if absent else None
 
 
@@ -148,7 +148,9 @@ def _end_of(path: Path) -> str:
 def _start(command: list[str], folder: Path, variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
     with open(folder / "daemons.out", "ab") as log:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-        return subprocess.Popen(command, stdout=log, stderr=log, env={**environment, **variables})
+        # Tests that are killed end nothing themselves; the kernel does it for them.
+        bound = ["setpriv", "--pdeathsig", "KILL", *command]
+        return subprocess.Popen(bound, stdout=log, stderr=log, env={**environment, **variables})
 
 
 def _idle(variables: Mapping[str, str]) -> int:
