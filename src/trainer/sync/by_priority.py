@@ -34,10 +34,10 @@ class Load(NamedTuple):
 class PriorityCourier:
     """Reduces chunks through a hook, and calls `land` with each when its average is there, all on one thread.
 
-    1. A rank adds a chunk when its gradients are computed. 2. The first rank takes the most urgent of those it has and
-    announces it on a group of its own. 3. All ranks start it when they have it too, and when it is its turn. 4. What
-    has arrived lands in the order in which it was started. As P3 (Jayarajan et al. 2019) and ByteScheduler (Peng et
-    al. 2019), without a parameter server.
+    1. A rank adds a chunk when its gradients are computed. 2. The first rank takes the most urgent of those it has, at
+    the beginning of a step always the one of index 0, and announces it on a group of its own. 3. All ranks start it
+    when they have it too, and when it is its turn. 4. What has arrived lands in the order in which it was started. As
+    P3 (Jayarajan et al. 2019) and ByteScheduler (Peng et al. 2019), without a parameter server.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class PriorityCourier:
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._changed = threading.Condition()
         self._ready: dict[int, Load] = {}
+        self._left = 0  # of the step under way, chunks that have not started; counted on the first rank
         self._announced: collections.deque[int] = collections.deque()
         self._flying: collections.deque[tuple[Load, torch.futures.Future]] = collections.deque()
         self._closing = False
@@ -114,10 +115,19 @@ class PriorityCourier:
 
     def _turn(self) -> Load | None:
         if self._first:
-            return self._ready.pop(min(self._ready)) if self._ready else None
+            return self._most_urgent()
         if self._announced and self._announced[0] in self._ready:
             return self._ready.pop(self._announced.popleft())
         return None
+
+    def _most_urgent(self) -> Load | None:
+        # A hook counts a step at bucket 0. Its gradients are computed first, so as a rule nothing waits for it.
+        ready = [load for load in self._ready.values() if self._left or load.chunk.index() == 0]
+        if not ready:
+            return None
+        load = min(ready, key=lambda load: load.chunk.place)
+        self._left = (self._left or load.chunk.count) - 1
+        return self._ready.pop(load.chunk.place)
 
     def _start(self, load: Load) -> None:
         if self._first:

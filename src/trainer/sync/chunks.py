@@ -22,12 +22,13 @@ class Chunk:
         self.place = place
         """its place in the order of use: the lower, the sooner it is needed"""
         self.pieces, self._buffer = list(pieces), flat
-        self._count = count
+        self.count = count
+        """the number of chunks of the model"""
         self._parameters = [parameters[piece.parameter] for piece in pieces]
 
     def index(self) -> int:
         """Counted as DDP counts its buckets, from the one whose gradients are computed first."""
-        return self._count - 1 - self.place
+        return self.count - 1 - self.place
 
     def buffer(self) -> Tensor:
         return self._buffer
