@@ -23,7 +23,7 @@ from trainer.mesh import Mesh
 
 TIMEOUT = datetime.timedelta(minutes=5)
 # Peers whose failure is ours; what a foreign one cannot do is a line of its table.
-OURS = ("ours", "hand", "communication", "torch_pipeline", "torch_tensor", "profile")
+OURS = ("ours", "hand", "communication", "torch_pipeline", "torch_tensor", "profile", "forecast")
 
 
 class Measured(NamedTuple):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import statistics
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import vl_convert
 
-from scripts.bench import pairs
 from scripts.bench.case import Case, Variant
 from scripts.bench.lab import measure as measure_case
+from scripts.bench.predicted import Point, picture, summary, table
 from scripts.bench.table import Table
+from scripts.bench.tables import pipeline
 from trainer.tune.profile import Profile, read
 from trainer.tune.program import Choice, program
+from trainer.tune.scale import Cluster, Wire, scaled
 from trainer.tune.simulate import simulate
 
 PROFILE = "profile"
@@ -34,78 +35,80 @@ MODELS = {
     "ResNet-18 on 32x32 images": ("model=resnet", "data=synthetic", "batch.size=16", "optimizer.lr=0.001"),
     "ResNet-50, replayed": ("model=replay", "model.table=resnet50", "data=synthetic", "batch.size=16"),
 }
-CELLS = tuple(itertools.product(MODELS, (2, 4), ("100mbit", "1gbit", "none")))
+SLOW = "100mbit"
+CELLS = tuple(itertools.product(MODELS, (2, 4), (SLOW, "1gbit", "none")))
+SCHEDULES = ("1gbit", "none")
 ROUNDS, STEPS = 3, 2
 
 
-class Point(NamedTuple):
-    """A setting in one cell of the grid; seconds a step."""
-
-    choice: Choice
-    measured: float
-    predicted: float
-
-    @property
-    def error(self) -> float:
-        return abs(self.predicted - self.measured) / self.measured
-
-
 def measure(quick: bool) -> Iterator[Table]:
-    """A table a cell of the grid, then one over all cells."""
-    cells: dict[str, list[Point]] = {}
+    """A table a cell of the grid, one of pipeline schedules a rate, and one over all of them."""
+    cells: dict[str, Sequence[Point]] = {}
+    afar: dict[str, Sequence[Point]] = {}
+    on_two: dict[tuple[str, str], Profile] = {}
     for model, ranks, rate in [("ResNet-18 on 32x32 images", 2, "none")] if quick else CELLS:
-        points, setting = _cell(model, ranks, rate, quick)
-        title = f"{model}, {ranks} hosts, {'unshaped' if rate == 'none' else rate}"
+        case, profile, seconds = _cell(model, ranks, rate, quick)
+        title = f"{model}, {case.network}"
+        cells[title] = _points(profile, seconds)
+        if ranks == 2:
+            on_two[model, rate] = profile
+        else:
+            near = on_two[model, rate]
+            afar[title] = _points(scaled(near, Cluster(ranks, 1, Wire(*near.wire))), seconds)
+        yield table(title, _setting(case), cells[title])
+    for rate in () if quick else SCHEDULES:
+        case, points = _schedules(rate)
+        title = f"Schedules of a pipeline, {case.network}"
         cells[title] = points
-        yield _table(title, setting, points)
-    yield _summary(cells)
+        yield table(title, _setting(case), points)
+    yield summary(cells, afar)
 
 
 def draw(tables: Sequence[Table], folder: Path) -> None:
     """The picture of all points, predicted over measured, into the docs' folder."""
-    values = [
-        {"cell": table.title, "measured": point["measured"], "predicted": point["predicted"]}
-        for table in tables[:-1]
-        for point in table.numbers["points"]
-    ]
-    ends = [min(value["measured"] for value in values) / 1.2, max(value["measured"] for value in values) * 1.2]
-    scale = {"type": "log", "domain": ends}
-    (folder / PICTURE).write_bytes(vl_convert.vegalite_to_png(_spec(values, ends, scale), scale=2))
+    (folder / PICTURE).write_bytes(vl_convert.vegalite_to_png(picture(tables[:-1]), scale=2))
 
 
-def tau(points: Sequence[Point]) -> float:
-    """Kendall's tau between predicted and measured steps: of all pairs, those in the same order less the others."""
-    signs = [
-        (one.measured - other.measured) * (one.predicted - other.predicted)
-        for one, other in itertools.combinations(points, 2)
-    ]
-    return sum((sign > 0) - (sign < 0) for sign in signs) / len(signs)
-
-
-def regret(points: Sequence[Point]) -> float:
-    """How much longer the setting predicted best takes than the one measured best, as a share of the latter."""
-    chosen = min(points, key=lambda point: point.predicted)
-    return chosen.measured / min(point.measured for point in points) - 1
-
-
-def _cell(model: str, ranks: int, rate: str, quick: bool) -> tuple[list[Point], str]:
+def _cell(model: str, ranks: int, rate: str, quick: bool) -> tuple[Case, Profile, Mapping[str, Sequence[float]]]:
+    """A cell's case, the profile that was measured before its settings, and the seconds a step of these."""
     with tempfile.TemporaryDirectory(prefix="predictor-") as folder:
         path = Path(folder) / "profile.json"
         variants = [Variant(PROFILE, "profile", options={"path": str(path)})]
         variants += [Variant(_name(choice), "ours", _overrides(choice)) for choice in CHOICES]
-        case = Case("Predictor", tuple(variants), PROFILE, MODELS[model], ranks, rate, rounds=ROUNDS, steps=STEPS)
+        # A step over the slow link takes ten seconds, and varies little.
+        steps = 1 if rate == SLOW else STEPS
+        case = Case(
+            "Predictor", tuple(variants), PROFILE, MODELS[model], ranks, rate, rounds=ROUNDS, steps=steps, warmup=2
+        )
         case = case.shortened() if quick else case
         seconds = measure_case(case).seconds
-        return _points(
-            read(path), seconds
-        ), f"`{' '.join(case.overrides)}`; {case.rounds} rounds of {case.steps} steps."
+        return case, read(path), seconds
+
+
+def _setting(case: Case) -> str:
+    return f"`{' '.join(case.overrides)}`; {case.rounds} rounds of {case.steps} steps."
 
 
 def _points(profile: Profile, seconds: Mapping[str, Sequence[float]]) -> list[Point]:
     return [
-        Point(choice, pairs.spread(seconds[_name(choice)]).median, simulate(program(profile, choice)).step_s)
-        for choice in CHOICES
+        Point(_name(choice), seconds[_name(choice)], simulate(program(profile, choice)).step_s) for choice in CHOICES
     ]
+
+
+def _schedules(rate: str) -> tuple[Case, list[Point]]:
+    """Every schedule of a pipeline, as `parallel.pipeline.schedule=auto` predicts it and as it is."""
+    auto = ("parallel.pipeline.schedule=auto",)
+    with tempfile.TemporaryDirectory(prefix="predictor-") as folder:
+        paths = [Path(folder) / name for name in ("four", "eight")]
+        forecasts = tuple(
+            Variant(path.name, "forecast", (*auto, *split), {"path": str(path)})
+            for path, split in zip(paths, ((), (pipeline.EIGHT,)), strict=True)
+        )
+        variants = (*forecasts, *pipeline.SCHEDULES)
+        case = Case("Schedules", variants, forecasts[0].name, pipeline.PACED, 4, rate, rounds=ROUNDS, lead=1)
+        seconds = measure_case(case).seconds
+        predicted = {name: step_s for path in paths for name, step_s in json.loads(path.read_text()).items()}
+    return case, [Point(one.name, seconds[one.name], predicted[one.name]) for one in pipeline.SCHEDULES]
 
 
 def _name(choice: Choice) -> str:
@@ -121,51 +124,3 @@ def _overrides(choice: Choice) -> tuple[str, ...]:
     if choice.bucket_cap_mb is not None:
         settings.append(f"parallel.data.bucket_cap_mb={choice.bucket_cap_mb:g}")
     return tuple(settings)
-
-
-def _table(title: str, setting: str, points: Sequence[Point]) -> Table:
-    rows = [
-        [_name(point.choice), f"{point.measured * 1000:.0f}", f"{point.predicted * 1000:.0f}", f"{point.error:.1%}"]
-        for point in points
-    ]
-    plain = [point._asdict() | {"choice": _name(point.choice)} for point in points]
-    return Table(title, setting, ["settings", "measured, ms", "predicted, ms", "error"], rows, {"points": plain})
-
-
-def _summary(cells: Mapping[str, Sequence[Point]]) -> Table:
-    rows = []
-    for title, points in cells.items():
-        errors = [point.error for point in points]
-        figures = (
-            f"{statistics.median(errors):.1%}",
-            f"{max(errors):.1%}",
-            f"{tau(points):.2f}",
-            f"{regret(points):.1%}",
-        )
-        rows.append([title, *figures])
-    errors = [point.error for points in cells.values() for point in points]
-    rows.append(["all", f"{statistics.median(errors):.1%}", f"{max(errors):.1%}", "", ""])
-    columns = ["cell", "median error", "worst", "Kendall's tau", "chosen over best"]
-    return Table("Errors of the predicted step", "From the tables above.", columns, rows)
-
-
-def _spec(values: list[dict[str, Any]], ends: list[float], scale: dict[str, Any]) -> dict[str, Any]:
-    line = [{"measured": end, "predicted": end} for end in ends]
-    axes = {
-        name: {"field": name, "type": "quantitative", "scale": scale, "title": f"{name}, s"}
-        for name in ("measured", "predicted")
-    }
-    place = {"x": axes["measured"], "y": axes["predicted"]}
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "width": 480,
-        "height": 480,
-        "layer": [
-            {"data": {"values": line}, "mark": {"type": "line", "color": "gray"}, "encoding": place},
-            {
-                "data": {"values": values},
-                "mark": "point",
-                "encoding": {**place, "color": {"field": "cell", "type": "nominal", "sort": None}},
-            },
-        ],
-    }

@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ class Pipeline:
     shared: Shared
     begins: tuple[str, ...]
     """the layers that begin the second and later stages"""
+    predicted: Mapping[str, float]
+    """the seconds of a step under each schedule that was simulated"""
 
     @property
     def modules(self) -> list[nn.Module]:
@@ -122,6 +124,7 @@ def build(
         memory=_memory(choice, rank),
         shared=shared,
         begins=tuple(chain.units[number].layer for number in choice.begins),
+        predicted=choice.predicted,
     )
 
 

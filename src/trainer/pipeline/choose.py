@@ -39,6 +39,8 @@ class Choice(NamedTuple):
     """what was measured and what follows from it, in one line"""
     rank_bytes: list[float]
     """the memory that each rank will need, where it was measured"""
+    predicted: dict[str, float] = {}
+    """the seconds of a step under each schedule that was simulated"""
 
 
 def choose(
@@ -61,7 +63,7 @@ def choose(
         candidates.append(("interleaved", several))
     if cut:
         candidates = [(name, stages) for name, stages in candidates if axis.size * stages == len(cut) + 1]
-    tried: list[tuple[str, float]] = []
+    predicted: dict[str, float] = {}
     best: tuple[float, Choice] | None = None
     too_large = []
     for name, stages in candidates:
@@ -71,14 +73,14 @@ def choose(
             too_large.append(name)
             continue
         seconds = simulate(plan, costs_of(costs, begins, links)).duration
-        tried.append((name, seconds))
+        predicted[name] = seconds
         if best is None or seconds < best[0] * (1 - WORTH):
             best = seconds, Choice(begins, name, plan, "", rank_bytes(costs, begins, plan))
     assert best is not None, "the launcher refuses a cut that fits no schedule"
     seconds, choice = best
     stage = costs_of(costs, choice.begins, links)
     slowest = max(f + i + w for f, i, w in zip(stage.forward, stage.backward_input, stage.backward_weight, strict=True))
-    others = [f"{name} {other * 1000:.0f}" for name, other in tried if name != choice.schedule]
+    others = [f"{name} {other * 1000:.0f}" for name, other in predicted.items() if name != choice.schedule]
     least = bound(costs_of(costs, balance(costs, [0.0] * axis.size), links), microbatches)
     reason = (
         f"{choice.schedule}, {seconds * 1000:.0f} ms a step in a simulation"
@@ -87,7 +89,7 @@ def choose(
     )
     if too_large:
         reason += f"; the activations of {', '.join(too_large)} do not fit"
-    return choice._replace(reason=reason)
+    return choice._replace(reason=reason, predicted=predicted)
 
 
 def costs_of(costs: Sequence[Cost], begins: Sequence[int], links: Sequence[Link]) -> Costs:

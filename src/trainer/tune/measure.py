@@ -24,8 +24,10 @@ from trainer.run import Run
 from trainer.sync.chunk_plan import Piece
 from trainer.sync.chunks import Chunk
 from trainer.sync.strict import Strict
+from trainer.tune import space
 from trainer.tune.profile import Point, Profile
 from trainer.tune.short_run import Steps, quiet, take
+from trainer.tune.slowdown import slowed
 
 # Bytes of the buckets that are timed, and how many are handed over at once: a hook works at a queue, as in a step.
 QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
@@ -74,7 +76,7 @@ def _profile(
     layers_s = sum(row.forward_ms + row.backward_ms for row in rows) / 1000
     # Several nodes may be namespaces of one machine, and share its cores.
     beside = sum(host.rpartition("/")[0] == platform.node() for host in hosts)
-    return Profile(
+    profile = Profile(
         rows=rows,
         rest_s=max(0.0, statistics.median(alone.seconds) - layers_s - optimizer_s),
         optimizer_s=optimizer_s,
@@ -88,6 +90,8 @@ def _profile(
         present_s=quartiles[1],
         spread_s=(quartiles[2] - quartiles[0]) / 2,
     )
+    computing_ms = (line["speed/step_ms"] - line["overlap/exposed_ms"] for line in present.lines[1:])
+    return slowed(profile, space.present(run), statistics.median(computing_ms) / 1000)
 
 
 def curve(hook: CommHook, mesh: Mesh, device: torch.device, run: Run) -> list[Point]:

@@ -48,6 +48,8 @@ class Profile:
     """the step under the settings of the run"""
     spread_s: float
     """half the width of the middle half of such steps"""
+    slowdown: float = 1.0
+    """times as long as alone, and as the cores that it shares explain, computing takes beside what travels"""
 
 
 _FORM = TypeAdapter(Profile)

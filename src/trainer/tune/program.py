@@ -46,7 +46,7 @@ class _Tensor(NamedTuple):
 
 def program(profile: Profile, choice: Choice) -> Program:
     """The step of `profile` under `choice`."""
-    return PROGRAMS[choice.sync](profile, choice)
+    return PROGRAMS[choice.sync](profile, choice)._replace(slowdown=profile.slowdown)
 
 
 def gradient_bytes(profile: Profile) -> int:

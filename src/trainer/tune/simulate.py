@@ -41,6 +41,8 @@ class Program(NamedTuple):
     """the jobs that are under way at once, and share the wire"""
     steps: int = 1
     """the steps that the segments are of"""
+    slowdown: float = 1.0
+    """times as long as its share of the cores explains computing takes beside jobs"""
 
 
 class Outcome(NamedTuple):
@@ -110,7 +112,7 @@ def _advance(program: Program, state: _State, computing: _Moving | None) -> None
         state.flying.append(_Job(program.jobs[number], number=number))
     if computing is None and not state.flying:
         raise ValueError(f"jobs that are waited for never become ready: {state.landed}")
-    spans = list(_spans(program.cores, state.flying, computing))
+    spans = list(_spans(program, state.flying, computing))
     passed = min(seconds for _, seconds in spans)
     for moving, seconds in spans:
         moving.left = moving.left * (1 - passed / seconds) if seconds > NOTHING else 0.0
@@ -124,13 +126,15 @@ def _advance(program: Program, state: _State, computing: _Moving | None) -> None
     del state.flying[: len(done)]
 
 
-def _spans(cores: float, flying: Sequence[_Moving], computing: _Moving | None) -> Iterator[tuple[_Moving, float]]:
+def _spans(program: Program, flying: Sequence[_Moving], computing: _Moving | None) -> Iterator[tuple[_Moving, float]]:
     """What is under way, and the seconds until its end if nothing changes."""
     # What has arrived waits, at no cost, for one that started earlier to land.
     travelling = [job for job in flying if job.left > NOTHING]
-    under_way = [(job, len(travelling)) for job in travelling] + ([(computing, 1)] if computing is not None else [])
+    under_way: list[tuple[_Moving, float]] = [(job, len(travelling)) for job in travelling]
+    if computing is not None:
+        under_way.append((computing, program.slowdown if travelling else 1))
     busy = sum(moving.work.cpu_s / moving.work.wall_s for moving, _ in under_way if moving.work.wall_s > 0)
-    shortage = max(1.0, busy / cores)
+    shortage = max(1.0, busy / program.cores)
     for moving, sharing in under_way:
         wall_s, on_cores = moving.work.wall_s, min(moving.work)
         yield moving, moving.left * ((wall_s - on_cores + on_cores * shortage) * sharing)
