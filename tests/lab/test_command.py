@@ -12,17 +12,21 @@ from trainer.lab.layout import Lab
 LAB = Lab("lab", 4, 2, "1gbit", IPv4Network("10.77.3.0/24"), 125_000_000)
 
 
-def test_train_py_learns_its_place_after_the_users_words():
+@pytest.mark.parametrize(("cores", "threads"), [(2, 1), (8, 1), (32, 4)])
+def test_train_py_learns_its_place_after_the_users_words(monkeypatch, cores, threads):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     assert command_for(LAB, 3, ["python", "-u", "/x/train.py", "model=vit"]) == [
         *["python", "-u", "/x/train.py", "model=vit"],
         *["launch.nodes=4", "launch.node_rank=3", "launch.processes=2", "launch.rendezvous=10.77.3.101:29500"],
+        f"launch.threads={threads}",
     ]
 
 
-@pytest.mark.parametrize("word", ["launch.processes=1", "+launch.processes=1", "++launch.processes=1"])
-def test_what_the_user_says_wins(word):
-    told = command_for(LAB, 0, ["train.py", word])
-    assert [given for given in told if "processes" in given] == [word]
+@pytest.mark.parametrize("key", ["launch.processes", "launch.threads"])
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_what_the_user_says_wins(key, sign):
+    told = command_for(LAB, 0, ["train.py", f"{sign}{key}=3"])
+    assert [given for given in told if key in given] == [f"{sign}{key}=3"]
     assert "launch.nodes=4" in told
 
 

@@ -6,8 +6,10 @@ import pytest
 import yaml
 
 from tests.sweep.scene import SMALL, only_sweep, write_metrics
+from tests.tune.made_up import line, profile
 from trainer.launch import WorkerFailed
 from trainer.sweep.result import read_all
+from trainer.tune.profile import write
 
 pytest.importorskip("optuna", reason="optuna is not installed: pip install -e '.[sweep]'")
 OPTUNA = ("hydra/sweeper=optuna", "hydra.sweeper.sampler.seed=1", "hydra.sweeper.n_jobs=1")
@@ -78,3 +80,41 @@ def test_a_search_without_a_single_value_ends_with_its_table(train, tmp_path, ca
     assert train("-m", *SMALL, *OPTUNA, "batch.size=choice(32,64)", "hydra.sweeper.n_trials=2") == 1
     assert "Traceback" not in capsys.readouterr().err
     assert (only_sweep(tmp_path) / "sweep.csv").exists()
+
+
+def _profile(path, **curves):
+    write(path, profile(**curves))
+    return f"sweep.prior={path}"
+
+
+def test_what_a_profile_predicts_to_be_fastest_is_tried_behind_the_first_trial(train, tmp_path):
+    prior = _profile(tmp_path / "profile.json", fp16=line(0.0, 10_000))
+    assert train("-m", *SMALL, *OPTUNA, "search=buckets_hooks", "hydra.sweeper.n_trials=6", prior) == 0
+    tried = [(run.comm.choice(), run.parallel.data.bucket_cap_mb) for run in train.runs]
+    # Sixteen MiB of gradient: with fp16 next to nothing is exposed, the less the smaller the last bucket is.
+    assert [comm for comm, _ in tried[1:5]] == ["fp16"] * 4
+    assert tried[1] == ("fp16", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("hydra/sweeper=grid", "comm=allreduce,fp16"), "sweep.prior: a grid runs all of its jobs anyway; add"),
+        ((*OPTUNA, "batch.size=choice(32,64)"), "sweep.prior: a profile tells of comm, sync, parallel.data.bucket_cap"),
+        ((*OPTUNA, "comm=choice(topk,int8)"), "sweep.prior: the profile has only allreduce, and none of them is sear"),
+        (
+            (*OPTUNA, "comm=choice(allreduce,fp16)", "hydra.sweeper.custom_search_space=builtins.print"),
+            "sweep.prior: it goes the way of hydra.sweeper.custom_search_space, which is taken; leave one of them out",
+        ),
+    ],
+)
+def test_a_prior_that_cannot_help_is_refused(train, tmp_path, capsys, arguments, error):
+    prior = _profile(tmp_path / "profile.json")
+    assert train("-m", *SMALL, *arguments, prior) == 2
+    assert error in capsys.readouterr().err
+    assert not train.runs
+
+
+def test_a_prior_that_is_not_there_is_told(train, capsys):
+    assert train("-m", *SMALL, *OPTUNA, "comm=choice(allreduce,fp16)", "sweep.prior=nowhere.json") == 2
+    assert "sweep.prior: 'nowhere.json' is no file; give the profile.json that a run" in capsys.readouterr().err

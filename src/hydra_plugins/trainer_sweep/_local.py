@@ -16,7 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from hydra_plugins.trainer_sweep._jobs import Job, check, conclude, writes
-from hydra_plugins.trainer_sweep._ranking import direction
+from hydra_plugins.trainer_sweep._ranking import PRIOR, direction
 
 GRID = "hydra_plugins.trainer_sweep._grid.Grid"
 
@@ -33,6 +33,8 @@ class Local(Launcher):
         self._learns = config.hydra.sweeper._target_ != GRID
         if self._learns:
             _refuse_sweeper(config)
+        elif config.sweep.prior is not None:
+            _refuse_prior()
         if not config.dry_run and place.launcher(os.environ) == "train":
             # It loads while the jobs are composed, and serves them all.
             nursery.open_early()
@@ -131,6 +133,14 @@ def _refuse_sweeper(config: DictConfig) -> None:
             "sweep.resume: only a grid goes on from its folder; this sweeper does with hydra.sweeper.storage and"
             " hydra.sweeper.study_name"
         )
+    if options.prior is not None and not Path(options.prior).is_file():
+        raise ConfigError(
+            f"sweep.prior: {options.prior!r} is no file; give the profile.json that a run with tune=advise wrote"
+        )
+    if options.prior is not None and OmegaConf.select(config, "hydra.sweeper.custom_search_space") != PRIOR:
+        raise ConfigError(
+            "sweep.prior: it goes the way of hydra.sweeper.custom_search_space, which is taken; leave one of them out"
+        )
     given = OmegaConf.select(config, "hydra.sweeper.direction")
     named = str(getattr(given, "name", given))
     wanted = direction(options)
@@ -139,3 +149,9 @@ def _refuse_sweeper(config: DictConfig) -> None:
             f"hydra.sweeper.direction: {named} would look for the worst {options.title}; set"
             f" hydra.sweeper.direction={wanted}, or sweep.direction"
         )
+
+
+def _refuse_prior() -> None:
+    from trainer.spec import ConfigError
+
+    raise ConfigError("sweep.prior: a grid runs all of its jobs anyway; add hydra/sweeper=optuna, or leave it out")

@@ -14,6 +14,8 @@ from hydra_plugins.trainer_sweep._jobs import conclude
 if TYPE_CHECKING:
     from trainer.sweep.options import Sweep
 
+PRIOR = "hydra_plugins.trainer_sweep._prior.queue"
+
 
 class Ranking(Callback):
     """Tells a sweeper which values are good, and ends a sweep with its table."""
@@ -28,6 +30,9 @@ class Ranking(Callback):
             # What is wrong with the options is told by the sweeper, whose exceptions Hydra lets through.
             with contextlib.suppress(ConfigError):
                 config.hydra.sweeper.direction = direction(sweep_of(config))
+        # Hydra's sweeper calls that with every trial; one of the user's own is refused beside a prior.
+        if config.sweep.prior is not None and config.hydra.sweeper.get("custom_search_space", PRIOR) is None:
+            config.hydra.sweeper.custom_search_space = PRIOR
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Exit with a code that is not 0, as a single run does."""

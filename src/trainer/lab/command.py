@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
@@ -12,12 +13,16 @@ TRAIN = "train.py"
 
 
 def command_for(lab: Lab, host: int, command: Sequence[str]) -> list[str]:
-    """The user's command for host number `host`: train.py learns its place, as far as the user has not said it."""
+    """The user's command for host number `host`: train.py learns its place, as far as the user has not said it.
+
+    With it comes its part of the machine's cores, of which no host knows that others compute on them, too.
+    """
     place = {
         "launch.nodes": lab.hosts,
         "launch.node_rank": host,
         "launch.processes": lab.ranks_per_host,
         "launch.rendezvous": f"{lab.address(0)}:{PORT}",
+        "launch.threads": max(1, len(os.sched_getaffinity(0)) // (lab.hosts * lab.ranks_per_host)),
     }
     # The whole name, because a my_train.py of another kind knows nothing of launch.
     if TRAIN not in [PurePath(word).name for word in command]:

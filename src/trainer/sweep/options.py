@@ -26,6 +26,8 @@ class Sweep(Spec):
     """null, or a value of the metric; then the seconds of training until it was reached rank the runs"""
     resume: str | None = None
     """null, or the folder of a sweep of which all that is missing or unfinished is to be run"""
+    prior: str | None = None
+    """null, or the path of a profile.json of tune=advise; what it predicts to be fastest Optuna tries early"""
 
     @property
     def more_is_better(self) -> bool:

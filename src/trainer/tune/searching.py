@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import statistics
@@ -28,6 +29,8 @@ from trainer.tune.learning import fall, share_learned
 from trainer.tune.search import Search
 from trainer.tune.short_run import WARMUP, quiet
 from trainer.tune.trial import Seen, Trial
+
+log = logging.getLogger(__name__)
 
 NAME = "tuned"
 
@@ -89,8 +92,9 @@ def search(run: Run, tune: Search, launch: Callable[[Run], Any]) -> None:
     best = [Tried(one) for one in advice.best if one.outcome != advice.present.outcome][: tune.candidates]
     tried = [present, *best]
     trials = Trials(run, launch)
-    for _ in range(tune.rounds):
+    for number in range(1, tune.rounds + 1):
         for one in (one for one in tried if not one.failed):
+            log.info("round %d of %d: %s", number, tune.rounds, overrides(one.predicted.choice, now))
             with _told(one, may_fail=one is not present):
                 _time(one, trials, space.under(run, one.predicted.choice, allowed), tune.trial)
     ranked = sorted(tried, key=lambda one: one.step_s)
@@ -139,7 +143,9 @@ def _learns(one: Tried, run: Run, tune: Search, allowed: dict[str, Any], trials:
     if space.is_alike(choice, run):
         return True
     if not exact:
+        log.info("%d steps of the exact run, to compare learning with", tune.budget)
         exact.append(trials.start(space.exact(run), tune.budget, every=1)[0])
+    log.info("%d steps of %s", tune.budget, overrides(choice, space.present(run)))
     with _told(one, may_fail=True):
         seen, _ = trials.start(space.under(run, choice, allowed), tune.budget, every=1)
     if one.failed:
