@@ -21,7 +21,8 @@ FIELDS = {"comm": "comm", "sync": "sync", "parallel.data.bucket_cap_mb": "bucket
 def rank(profile: Profile, run: Run, values: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """The combinations of `values`, by option, in the order of their predicted steps; `run` has all other options.
 
-    Options that no prediction depends on are left out, and those without a list of values. Raises ConfigError where the profile tells nothing of the rest.
+    Options that no prediction depends on are left out, and those without a list of values. Raises ConfigError where
+    the profile tells nothing of the rest.
     """
     refuse_unpredicted(run)
     values = {key: each for key, each in values.items() if key in FIELDS and each}
