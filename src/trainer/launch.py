@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from torch.distributed import TCPStore
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.elastic.rendezvous.api import RendezvousError
@@ -54,6 +56,8 @@ def launch(run: Run) -> Any:
     if run.launch.nodes > 1:
         # With the store that agents share, one that comes back with its host never learns where the others meet.
         os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+        if run.launch.node_rank == 0:
+            _open_meeting_place(_endpoint(run))
     try:
         with _quiet_agent():
             return next(iter(elastic_launch(_agent(run), _work)(run).values()))
@@ -80,7 +84,7 @@ def _work(run: Run) -> Any:
 
 def _agent(run: Run) -> LaunchConfig:
     several = run.launch.nodes > 1
-    endpoint = run.launch.rendezvous or "localhost:0"
+    endpoint = _endpoint(run)
     return LaunchConfig(
         min_nodes=run.launch.nodes,
         max_nodes=run.launch.nodes,
@@ -96,6 +100,21 @@ def _agent(run: Run) -> LaunchConfig:
         shutdown_timeout=SAVING_S,
         signals_to_handle=_heard(),
     )
+
+
+def _endpoint(run: Run) -> str:
+    return run.launch.rendezvous or "localhost:0"
+
+
+@functools.cache
+def _open_meeting_place(endpoint: str) -> TCPStore:
+    """The store at which all nodes' launchers meet, kept open for all launches of this process.
+
+    Agents would open one for each, and close it under those who have come for the next. On one port a process has one,
+    so that they use this one.
+    """
+    host, _, port = endpoint.rpartition(":")
+    return TCPStore(host, int(port), is_master=True, wait_for_workers=False, multi_tenant=True)
 
 
 def _heard() -> str:
