@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from torch.distributed import TCPStore
+from torch.distributed import DistNetworkError, TCPStore
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 from torch.distributed.elastic.rendezvous.api import RendezvousError
@@ -111,10 +111,14 @@ def _open_meeting_place(endpoint: str) -> TCPStore:
     """The store at which all nodes' launchers meet, kept open for all launches of this process.
 
     Agents would open one for each, and close it under those who have come for the next. On one port a process has one,
-    so that they use this one.
+    so that they use this one. Raises ConfigError.
     """
     host, _, port = endpoint.rpartition(":")
-    return TCPStore(host, int(port), is_master=True, wait_for_workers=False, multi_tenant=True)
+    try:
+        return TCPStore(host, int(port), is_master=True, wait_for_workers=False, multi_tenant=True)
+    except DistNetworkError as error:
+        reason = str(error).splitlines()[0].rpartition("message: ")[2]
+        raise ConfigError(f"launch.rendezvous: node 0 cannot open {endpoint} ({reason}); choose another port") from None
 
 
 def _heard() -> str:
