@@ -87,11 +87,11 @@ def test_what_was_found_on_the_machine_is_told_and_left_out(make_run, record, tm
 
 def test_a_run_of_several_machines_is_made_again_where_they_are(make_run, record, share, tmp_path: Path):
     source = share()
-    place = ("launch.nodes=2", "launch.rendezvous=127.0.0.1:29500", "launch.processes=1")
+    place = ("launch.nodes=2", "launch.rendezvous=127.0.0.1:29500", "launch.processes=1", "launch.threads=1")
     run = make_run("nccl=ethernet", "nccl.link_gbit=25", *place)
     assert run.nccl.env["NCCL_SOCKET_NTHREADS"] == "2"
     text = save.save(record(run), "team/same", source).read_text()
-    assert "# It was started with launch.nodes=2, which is not part of it.\n" in text
+    assert "# It was started with launch.nodes=2 launch.threads=1, which is not part of it.\n" in text
     assert "SOCKET" not in text.partition("\ndefaults:")[2]
     assert describe(make_run("experiment=team/same", *place)) == describe(run)
 

@@ -19,6 +19,7 @@ OF_ONE_RUN = (
     "launch.nodes",
     "launch.node_rank",
     "launch.rendezvous",
+    "launch.threads",
     "logger.wandb.group",
 )
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")

@@ -86,9 +86,10 @@ def _words(choices: Mapping[str, Any]) -> list[str]:
 
 
 def _again(read: Evidence) -> list[str]:
-    """How to start it on as many processes, where that is not what a machine takes by itself."""
-    asked = {key: read.option(f"launch.{key}") for key in ("processes", "nodes")}
-    words = [f"launch.{key}={value}" for key, value in asked.items() if value not in (None, "auto", 1)]
+    """How to start it on as many processes and cores, where that is not what a machine takes by itself."""
+    usual = {"processes": ("auto", 1), "nodes": (1,), "threads": ("auto",)}
+    asked = {key: read.option(f"launch.{key}") for key in usual}
+    words = [f"launch.{key}={value}" for key, value in asked.items() if value not in (None, *usual[key])]
     return [f"It was started with {' '.join(words)}, which is not part of it."] if words else []
 
 
