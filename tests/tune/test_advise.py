@@ -59,14 +59,17 @@ def test_the_runs_own_hook_keeps_its_options(make_run):
 
 
 def test_it_ends_with_advice_and_trains_nothing(tmp_path):
-    code, output = run(tmp_path, *SMALL, "tune=advise", "tune.steps=10")
+    code, output = run(tmp_path, *SMALL, "tune=advise", "tune.steps=10", "comm=topk")
     assert code == 0, output
     assert "Predicted steps, 2 replicas on 1 host" in output
     assert "the model is " in output
     folder = only_run(tmp_path)
     profile = json.loads((folder / "profile.json").read_text())
     assert profile["ranks"] == 2
-    assert set(profile["curves"]) == {"allreduce"}
+    assert set(profile["curves"]) == {"allreduce", "topk"}
+    # Two ranks each send half of a bucket twice; the largest hundredth is sent with its indices.
+    assert all(sent == size for size, *_, sent in profile["curves"]["allreduce"])
+    assert all(0.01 < sent / size < 0.02 for size, *_, sent in profile["curves"]["topk"])
     assert not (folder / "metrics.jsonl").exists()
     assert not (folder / "checkpoints").exists()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.tune.made_up import MIB, line, profile
-from trainer.tune.program import Choice, gradient_bytes, program
+from trainer.tune.profile import Point
+from trainer.tune.program import Choice, gradient_bytes, program, sent_bytes
 from trainer.tune.simulate import simulate
 
 # 2 ms of rest, passes of 40 and 80 ms, and an update of 4 ms.
@@ -14,6 +15,12 @@ COMPUTED = 0.126
 
 def test_bytes_are_those_of_all_parameters():
     assert gradient_bytes(profile()) == 16 * MIB
+
+
+def test_bytes_that_are_sent_are_the_hooks_share_of_them_once_a_period():
+    sparse = profile(topk=[Point(MIB, 0.001, 0.0, sent=0.02 * MIB)])
+    assert sent_bytes(sparse, Choice("topk", "strict", 4.0)) == pytest.approx(0.02 * 16 * MIB)
+    assert sent_bytes(sparse, Choice("topk", "local_sgd", period=8)) == pytest.approx(0.02 * 2 * MIB)
 
 
 @pytest.mark.parametrize(("cap", "buckets"), [(4.0, 4), (5.0, 2), (100.0, 1), (None, 2)])

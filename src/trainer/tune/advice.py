@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trainer.tune.profile import Profile
-from trainer.tune.program import BUCKETED, Choice, gradient_bytes, program
+from trainer.tune.program import BUCKETED, Choice, gradient_bytes, program, sent_bytes
 from trainer.tune.simulate import Outcome, Program, simulate
 
 # Predictions that differ by less are not told apart, however well the present step was met.
@@ -19,6 +19,13 @@ LEAST_ERROR = 0.03
 class Predicted(NamedTuple):
     choice: Choice
     outcome: Outcome
+    sent: float
+    """bytes that a rank sends a step"""
+
+
+def predict(profile: Profile, choice: Choice) -> Predicted:
+    """The step of `profile` under `choice`."""
+    return Predicted(choice, simulate(program(profile, choice)), sent_bytes(profile, choice))
 
 
 class Advice(NamedTuple):
@@ -48,11 +55,11 @@ def advise(profile: Profile, present: Choice, choices: Iterable[Choice]) -> Advi
     programs: dict[str, Choice] = {}
     for choice in choices:
         programs.setdefault(repr((choice.comm, choice.sync, program(profile, choice))), choice)
-    predicted = [Predicted(choice, simulate(program(profile, choice))) for choice in programs.values()]
+    predicted = [predict(profile, choice) for choice in programs.values()]
     plain = program(profile, present)
     floor = simulate(Program([segment._replace(waits=(), readies=()) for segment in plain.segments], [], plain.cores))
     return Advice(
-        Predicted(present, simulate(plain)),
+        predict(profile, present),
         sorted(predicted, key=lambda one: one.outcome.step_s),
         profile.present_s,
         floor.step_s,
@@ -103,7 +110,7 @@ def show(advice: Advice, profile: Profile, count: int) -> None:
     console = Console()
     hosts = "1 host" if profile.hosts == 1 else f"{profile.hosts} hosts"
     table = Table(title=f"Predicted steps, {profile.ranks} replicas on {hosts}", title_justify="left")
-    for column in ("settings", "step", "exposed", "÷ present"):
+    for column in ("settings", "step", "exposed", "sent", "÷ present"):
         table.add_column(column, justify="left" if column == "settings" else "right")
     for one in (*advice.best[:count], advice.present):
         now = one is advice.present
@@ -111,6 +118,7 @@ def show(advice: Advice, profile: Profile, count: int) -> None:
             "present" if now else overrides(one.choice, advice.present.choice),
             f"{one.outcome.step_s * 1000:.1f} ms",
             f"{one.outcome.exposed_s * 1000:.1f} ms",
+            f"{one.sent / 1e6:,.1f} MB",
             f"{1 - advice.gain(one):.3f}",
         )
     console.print(table)

@@ -47,6 +47,7 @@ def _on(rows: Sequence[Row], wire: Wire) -> Profile:
                 travels_s(hook, size, ranks, wire, ranks // hosts)
                 + hook.copies * size / COPY_BYTES_PER_MS["cuda"] / 1000,
                 0.0,
+                hook.sent(size, ranks),
             )
             for size in SIZES
         ]

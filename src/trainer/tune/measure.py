@@ -117,9 +117,10 @@ def _point(hook: CommHook, size: int, count: int, mesh: Mesh, device: torch.devi
             torch.cuda.synchronize(device)
         taken = gather([time.perf_counter() - began, time.process_time() - worked], mesh.control)
         rounds.append((taken[:, 0].max().item() / count, taken[:, 1].mean().item() / count))
+        sent = sum(hook.bytes_sent(state, bucket.buffer().nbytes, mesh.sizes["data"]) for bucket in buckets) / count
     hook.close(state)
     walls, cpus = zip(*rounds[1:], strict=True)
-    return Point(buckets[0].buffer().nbytes, statistics.median(walls), statistics.median(cpus))
+    return Point(buckets[0].buffer().nbytes, statistics.median(walls), statistics.median(cpus), sent)
 
 
 def _bucket(place: int, count: int, size: int, device: torch.device) -> Any:

@@ -21,6 +21,8 @@ class Point(NamedTuple):
     size: float
     wall_s: float
     cpu_s: float
+    sent: float = 0.0
+    """bytes that a rank sends for it"""
 
 
 @dataclass(frozen=True)

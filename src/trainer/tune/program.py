@@ -54,6 +54,13 @@ def gradient_bytes(profile: Profile) -> int:
     return DENSE * sum(row.numel for row in profile.rows)
 
 
+def sent_bytes(profile: Profile, choice: Choice) -> float:
+    """Bytes that a rank sends a step, in the share of the largest bucket that was measured."""
+    largest = profile.curves[choice.comm][-1]
+    each = gradient_bytes(profile) * largest.sent / largest.size
+    return each / choice.period if choice.sync == "local_sgd" else each
+
+
 class _Buckets(NamedTuple):
     """DDP's buckets."""
 

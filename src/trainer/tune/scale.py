@@ -61,11 +61,12 @@ def scaled(profile: Profile, cluster: Cluster) -> Profile:
         if hook is None:
             continue
         points = []
-        for size, wall_s, cpu_s in curve:
+        for size, wall_s, cpu_s, _ in curve:
             beside_s = 0.0
             if hook.copies:
                 beside_s = max(0.0, wall_s - travels_s(hook, size, profile.ranks, here))
             travelling_s = travels_s(hook, size, cluster.ranks, cluster.between, cluster.ranks_per_host)
-            points.append(Point(size, beside_s + travelling_s, min(cpu_s, beside_s + travelling_s)))
+            wall_there_s = beside_s + travelling_s
+            points.append(Point(size, wall_there_s, min(cpu_s, wall_there_s), hook.sent(size, cluster.ranks)))
         curves[name] = points
     return dataclasses.replace(profile, curves=curves, ranks=cluster.ranks, hosts=cluster.hosts)
