@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import tempfile
@@ -53,8 +54,7 @@ def measure(quick: bool) -> Iterator[Table]:
         if ranks == 2:
             on_two[model, rate] = profile
         else:
-            near = on_two[model, rate]
-            afar[title] = _points(scaled(near, Cluster(ranks, 1, Wire(*near.wire))), seconds)
+            afar[title] = _points(_moved(on_two[model, rate], ranks), seconds)
         yield table(title, _setting(case), cells[title])
     for rate in () if quick else SCHEDULES:
         case, points = _schedules(rate)
@@ -93,6 +93,12 @@ def _points(profile: Profile, seconds: Mapping[str, Sequence[float]]) -> list[Po
     return [
         Point(_name(choice), seconds[_name(choice)], simulate(program(profile, choice)).step_s) for choice in CHOICES
     ]
+
+
+def _moved(profile: Profile, hosts: int) -> Profile:
+    """A profile of two hosts on more of them, which share the same machine's cores."""
+    there = scaled(profile, Cluster(hosts, 1, Wire(*profile.wire)))
+    return dataclasses.replace(there, cores=profile.cores * profile.hosts / hosts)
 
 
 def _schedules(rate: str) -> tuple[Case, list[Point]]:
