@@ -6,13 +6,12 @@ import itertools
 import logging
 import os
 import platform
-import random
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
-from trainer import checkpoint_folder
+from trainer import checkpoint_folder, generators
 from trainer.checkpoint import Carrier, Checkpoints
 from trainer.checkpoint_parts import cuts_of
 from trainer.comm.base import HookCarrier
@@ -60,9 +59,9 @@ def assemble(
     `links` are what was found of the job's, which `bucket_cap_mb=auto` needs.
     """
     # A user's data may be made or split at random: alike on all ranks.
-    _seed(run.seed)
+    generators.seed(run.seed)
     split = run.data.build(run.seed)
-    _seed(run.seed)
+    generators.seed(run.seed)
     model = run.model.build(run.data.sample())
     meter = Meter(clock_for(device))
     shared = _share_out(run, mesh, model, meter)
@@ -87,7 +86,7 @@ def assemble(
         reduced = torch.bfloat16 if run.precision == "bf16" and run.batch.microbatches == 1 else None
         shard(model, mesh.groups["data"], device, reduced, meter)
     # Replicas start equal and then draw different dropout masks, as do the stages of one.
-    _seed(run.seed + 1 + mesh.ranks["data"] + mesh.ranks["pipeline"] * mesh.sizes["data"])
+    generators.seed(run.seed + 1 + mesh.ranks["data"] + mesh.ranks["pipeline"] * mesh.sizes["data"])
 
     total = run.total_steps
     group, size = mesh.groups["data"], mesh.sizes["data"]
@@ -260,8 +259,3 @@ def _executor(
 def _node(run: Run) -> str:
     """The name of this machine; two nodes may share it, where they are only namespaces."""
     return platform.node() + (f", node {os.environ.get('GROUP_RANK', '?')}" if run.place.nodes > 1 else "")
-
-
-def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
-    random.seed(seed)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import logging
-import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import torch
 import torch.distributed as dist
@@ -16,7 +15,7 @@ import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
 from torch.distributed.checkpoint import CheckpointException
 
-from trainer import checkpoint_folder
+from trainer import checkpoint_folder, generators
 from trainer.checkpoint_parts import Cut, Parts, like, own_part
 from trainer.mesh import Mesh
 from trainer.spec import ConfigError
@@ -162,7 +161,7 @@ class Checkpoints:
             else:
                 carrier.resume(_replicas(ranks, manifest["sizes"]), None)
         if same_world:
-            _set_random_state(_under(mine, wanted))
+            generators.go_on(_under(mine, wanted))
         elif self.mesh.rank == 0:
             log.warning(
                 "checkpoint: %s: dropout draws from a fresh stream, and what a hook had not sent is shared out",
@@ -187,7 +186,7 @@ class Checkpoints:
                 state[f"optimizer.{names[id(parameter)]}.{entry}"] = value
         if self.scaler.is_enabled():
             state |= {f"scaler.{k}": torch.tensor(v, dtype=torch.float64) for k, v in self.scaler.state_dict().items()}
-        own = _random_state()
+        own = generators.states()
         for kind, carrier in self.carriers.items():
             own |= {f"{kind}.{name}": value for name, value in carrier.carried().items()}
         state |= {f"rank{self.mesh.rank}.{name}": value for name, value in own.items()}
@@ -246,20 +245,3 @@ def _named(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names start with `prefix`, by the rest of their names."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
-
-
-def _random_state() -> dict[str, Tensor]:
-    state: dict[str, Any] = {
-        "torch": torch.get_rng_state(),
-        "python": torch.tensor(random.getstate()[1], dtype=torch.int64),
-    }
-    if torch.cuda.is_initialized():
-        state["cuda"] = torch.cuda.get_rng_state()
-    return state
-
-
-def _set_random_state(state: dict[str, Tensor]) -> None:
-    torch.set_rng_state(state["torch"])
-    random.setstate((3, tuple(state["python"].tolist()), None))
-    if "cuda" in state and torch.cuda.is_initialized():
-        torch.cuda.set_rng_state(state["cuda"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import numpy
 import pytest
 import torch
 from torch.utils.data import Dataset, TensorDataset
@@ -23,7 +24,7 @@ class Noisy(Dataset):
         return LENGTH
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.cat([torch.rand(2), torch.tensor([random.random()])]), torch.tensor(index)
+        return torch.cat([torch.rand(2), torch.tensor([random.random(), numpy.random.random()])]), torch.tensor(index)
 
 
 def indices(steps: int, rank: int = 0, ranks: int = 1, seed: int = 0, first: int = 0) -> list[list[int]]:

@@ -6,7 +6,6 @@ number of loader processes.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from trainer import generators
 from trainer.signals import ignore_stopping
 
 Pair = tuple[Tensor, Tensor]
@@ -49,16 +49,10 @@ class Seeded(Dataset):
 
     def __getitem__(self, key: tuple[int, int]) -> Any:
         epoch, index = key
-        seed = hash((self.seed, epoch, index)) & (2**62 - 1)
-        state, python_state = torch.get_rng_state(), random.getstate()
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        try:
+        # With no loader process these are the model's own generators, whose streams must not depend on the data.
+        with generators.kept():
+            generators.seed_host(hash((self.seed, epoch, index)) & (2**62 - 1))
             return self.dataset[index]
-        finally:
-            # With no loader process this is the model's own generator, whose stream must not depend on the data.
-            torch.set_rng_state(state)
-            random.setstate(python_state)
 
 
 def training_batches(

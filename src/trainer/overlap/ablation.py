@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from trainer import generators
 from trainer.overlap.meter import AWAITS, Meter
 from trainer.parallel.executor import Executor
 
@@ -71,10 +71,8 @@ def compare(ranks: list[dict[str, float]], repeated: list[list[float]]) -> dict[
 @contextlib.contextmanager
 def _put_back(module: torch.nn.Module, device: torch.device) -> Iterator[None]:
     buffers = [(buffer, buffer.clone()) for buffer in module.buffers()]
-    state = random.getstate()
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+    with generators.kept(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         yield
-    random.setstate(state)
     with torch.no_grad():
         for buffer, before in buffers:
             buffer.copy_(before)
