@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import pytest
 
-from tests.processes import SMALL, only_run, run
+from tests.processes import SLOW, SMALL, alive_in_session, only_run, path_with_slow_model, read_until, run, started
 from trainer.config import read
 from trainer.preset.compose import composed
 from trainer.spec import ConfigError
@@ -78,3 +80,15 @@ def test_a_sweep_of_it_is_refused(tmp_path):
     cfg = composed(["tune=advise"]).config
     with pytest.raises(ConfigError, match=r"^tune: a sweep ranks runs that train; leave out -m, or use tune=none$"):
         read(cfg, tmp_path / "0")
+
+
+def test_it_can_be_stopped(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", path_with_slow_model(tmp_path))
+    with started(tmp_path, *SMALL, *SLOW, "tune=advise", "tune.steps=100") as process:
+        # Of the steps with communication none is done yet.
+        read_until(process, lambda line: "profile.record_replay: wrote" in line)
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 130, output
+        assert "tune: stopped by SIGINT; nothing was chosen" in output
+        assert not alive_in_session(process.pid)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import sys
 import time
 from typing import NamedTuple
@@ -15,6 +17,8 @@ from trainer.loop import steps
 from trainer.mesh import Mesh
 from trainer.profile.base import Profile as Recordings
 from trainer.run import Checkpoint, Run
+
+log = logging.getLogger(__name__)
 
 # Steps that pass before any are timed: DDP cuts its buckets anew after its first, and memory warms up.
 WARMUP = 3
@@ -58,6 +62,7 @@ def take(run: Run, count: int, mesh: Mesh, device: torch.device, control: Contro
         began = time.perf_counter()
         next(going, None)
         if control.stopped_by:
+            log.info("tune: stopped by %s; nothing was chosen", signal.Signals(control.stopped_by).name)
             sys.exit(128 + control.stopped_by)
         if device.type == "cuda":
             # Steps are launched ahead of the device.
