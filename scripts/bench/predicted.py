@@ -67,7 +67,7 @@ def table(title: str, setting: str, points: Sequence[Point]) -> Table:
     return Table(title, setting, ["settings", "measured, ms", "predicted, ms", "error"], rows, {"points": plain})
 
 
-def summary(cells: Mapping[str, Sequence[Point]], afar: Mapping[str, Sequence[Point]]) -> Table:
+def summary(setting: str, cells: Mapping[str, Sequence[Point]], afar: Mapping[str, Sequence[Point]]) -> Table:
     """A row a cell; `afar` are some cells' points as a profile of another cell predicts them."""
     rows = []
     for title, points in cells.items():
@@ -76,7 +76,7 @@ def summary(cells: Mapping[str, Sequence[Point]], afar: Mapping[str, Sequence[Po
     whole, far = itertools.chain(*cells.values()), list(itertools.chain(*afar.values()))
     rows.append(["all", errors(whole), "", "", "", errors(far) if far else ""])
     columns = ["cell", "error", "Kendall's tau", "of clear pairs", "chosen over best", "error, profiled on 2 hosts"]
-    return Table("Errors of the predicted step", "From the tables above.", columns, rows)
+    return Table("Errors of the predicted step", setting, columns, rows)
 
 
 def picture(tables: Sequence[Table]) -> dict[str, Any]:

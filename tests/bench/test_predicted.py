@@ -39,7 +39,7 @@ def test_regret_is_what_the_choice_costs():
 
 
 def test_the_summary_has_a_row_a_cell_and_one_of_all():
-    found = summary({"one": POINTS[:2], "other": POINTS[2:]}, {"other": POINTS[:1]})
+    found = summary("", {"one": POINTS[:2], "other": POINTS[2:]}, {"other": POINTS[:1]})
     assert [row[:2] for row in found.rows] == [
         ["one", "median 5.0%, worst 10.0%"],
         ["other", "median 31.3%, worst 37.5%"],

@@ -63,7 +63,7 @@ def measure(quick: bool) -> Iterator[Table]:
         title = f"Schedules of a pipeline, {case.network}"
         cells[title] = points
         yield table(title, _setting(case), points)
-    yield summary(cells, afar)
+    yield summary(f"From the tables above.\n\n![Predicted over measured steps]({PICTURE})", cells, afar)
 
 
 def draw(tables: Sequence[Table], folder: Path) -> None:
