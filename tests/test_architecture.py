@@ -19,6 +19,7 @@ GROUPS = ("parallel", "comm", "sync", "nccl", "optimizer", "schedule", "model", 
 COMMON = (
     "trainer.spec",
     "trainer.sample",
+    "trainer.generators",
     "trainer.signals",
     "trainer.replay_table",
     "trainer.json_lines",

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from trainer import generators
+from trainer.generators import kept, seed_host
 from trainer.signals import ignore_stopping
 
 Pair = tuple[Tensor, Tensor]
@@ -50,8 +50,8 @@ class Seeded(Dataset):
     def __getitem__(self, key: tuple[int, int]) -> Any:
         epoch, index = key
         # With no loader process these are the model's own generators, whose streams must not depend on the data.
-        with generators.kept():
-            generators.seed_host(hash((self.seed, epoch, index)) & (2**62 - 1))
+        with kept():
+            seed_host(hash((self.seed, epoch, index)) & (2**62 - 1))
             return self.dataset[index]
 
 
