@@ -28,13 +28,19 @@ class Grid(BasicSweeper):
         """Run the grid. Raises ConfigError or HydraException, before anything is written, if one of its runs has an
         option that does not exist or a value that no run can have."""
         from trainer.config import sweep_of
+        from trainer.spec import ConfigError
         from trainer.sweep import grid
 
+        options = sweep_of(self.config)
+        if options.prior is not None:
+            raise ConfigError(
+                "sweep.prior: a grid runs all of its jobs anyway; add hydra/sweeper=optuna, or leave it out"
+            )
         parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
         given = parser.parse_overrides([*self._parse_config(), *arguments])
         overrides = [each for each in given if each.key_or_group != "sweep.resume"]
         jobs = [job for batch in self.split_arguments(overrides, None) for job in batch]
-        resume = sweep_of(self.config).resume
+        resume = options.resume
         _refuse_empty(overrides, jobs, isinstance(self.launcher, Local) and resume is None)
 
         known: dict[str, Sequence[str]] = {}

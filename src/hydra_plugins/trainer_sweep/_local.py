@@ -33,8 +33,6 @@ class Local(Launcher):
         self._learns = config.hydra.sweeper._target_ != GRID
         if self._learns:
             _refuse_sweeper(config)
-        elif config.sweep.prior is not None:
-            _refuse_prior()
         if not config.dry_run and place.launcher(os.environ) == "train":
             # It loads while the jobs are composed, and serves them all.
             nursery.open_early()
@@ -149,9 +147,3 @@ def _refuse_sweeper(config: DictConfig) -> None:
             f"hydra.sweeper.direction: {named} would look for the worst {options.title}; set"
             f" hydra.sweeper.direction={wanted}, or sweep.direction"
         )
-
-
-def _refuse_prior() -> None:
-    from trainer.spec import ConfigError
-
-    raise ConfigError("sweep.prior: a grid runs all of its jobs anyway; add hydra/sweeper=optuna, or leave it out")
