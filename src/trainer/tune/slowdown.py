@@ -20,9 +20,10 @@ def slowed(profile: Profile, present: Choice, computing_s: float) -> Profile:
     That is the step without what was exposed, so a transfer that is predicted too short does not enter. Computing grows
     with the slowdown, which is found by halving.
     """
+    step = program(profile, present)
     low, high = 1.0, MOST
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        found = simulate(program(dataclasses.replace(profile, slowdown=middle), present))
+        found = simulate(step._replace(slowdown=middle))
         low, high = (middle, high) if found.step_s - found.exposed_s < computing_s else (low, middle)
     return dataclasses.replace(profile, slowdown=low)
