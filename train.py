@@ -70,8 +70,8 @@ def main() -> int:
                 first = place.is_first(os.environ, cfg.launch.node_rank)
                 told = job.overrides.task
                 return sweep_job.run(folder, told, sweep_of(cfg), prepare, conduct, fail, keeps=first)
-            if cfg.sweep.resume is not None:
-                raise ConfigError("sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume")
+            if folder is None:
+                sweep_of(cfg).refuse_alone()
             run = prepare()
             if cfg.dry_run:
                 print(describe(run), end="")
@@ -98,7 +98,7 @@ def main() -> int:
         task()
     except ConfigError as error:
         fail(2, error)
-    except (HydraException, RecursionError, YAMLError) as error:
+    except (HydraException, RecursionError, ValueError, YAMLError) as error:
         line = explain(error, sys.argv[1:], conf)
         if line is None:
             raise

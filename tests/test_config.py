@@ -92,6 +92,8 @@ COMMAND_LINES = {
     "model=vit model.pach=4": "model.pach: unknown option; did you mean 'model.patch'?",
     "model=vitt": "model: there is no model 'vitt'; did you mean 'vit'?",
     "experiment=smok": "experiment: there is no experiment 'smok'; did you mean 'smoke'?",
+    "tune=4": "tune: there is no tune '4'; choose from: advise, none, search, what_if",
+    "logger=null": "logger: there is no logger 'null'; choose from: console, jsonl, wandb",
     "steps": "command line: Error parsing override 'steps'; write group=name or option=value",
 }
 
@@ -100,6 +102,16 @@ COMMAND_LINES = {
 def test_a_mistyped_command_line_is_told_what_was_meant(overrides, compose_error):
     words = overrides.split()
     assert explain(compose_error(*words), words, ROOT / "conf") == COMMAND_LINES[overrides]
+
+
+def test_a_number_among_the_choices_of_a_sweep_is_told():
+    assert explain(ValueError(), ["-m", "sync=strict,2"], ROOT / "conf") == (
+        "sync: there is no sync '2'; choose from: delayed, diloco, local_sgd, next_forward, partitioned, strict"
+    )
+
+
+def test_an_error_that_no_choice_made_is_not_explained():
+    assert explain(ValueError(), ["sync=strict", "batch.size=2"], ROOT / "conf") is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ know hydra and omegaconf."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -196,6 +199,8 @@ def _check_writable(folder: Path) -> None:
 
 def explain(error: Exception, overrides: list[str], conf: Path) -> str | None:
     """What made composing fail as one line in our form, with what was probably meant; None if it cannot be told."""
+    if isinstance(error, ValueError):
+        return _no_name(overrides, conf)
     told = presets.explain(error, overrides)
     if told is not None or not isinstance(error, HydraException):
         return told
@@ -210,6 +215,24 @@ def explain(error: Exception, overrides: list[str], conf: Path) -> str | None:
         return f"command line: {first}; write group=name or option=value"
     choices = [word for word in overrides if re.match(r"[a-z_]+=", word)]
     return unknown_option(unknown[1], _options(choices, conf))
+
+
+def _no_name(overrides: list[str], conf: Path) -> str | None:
+    """The line for a choice that is a number or null, as in `comm=8`, for which Hydra has none; it is asked in quotes.
+
+    None where all choices are names, and something else raised a ValueError.
+    """
+    for override in OverridesParser.create().parse_overrides([word for word in overrides if not word.startswith("-")]):
+        value = override.value()
+        for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
+            if (conf / override.key_or_group).is_dir() and (choice is None or isinstance(choice, bool | int | float)):
+                named = f"{override.key_or_group}='{json.dumps(choice)}'"
+                try:
+                    with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+                        compose("config", [named])
+                except HydraException as error:
+                    return explain(error, [named], conf)
+    return None
 
 
 def _options(choices: list[str], conf: Path) -> set[str]:

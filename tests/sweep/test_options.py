@@ -1,4 +1,4 @@
-"""Which values are good ones."""
+"""Which values are good ones, and what only a sweep can heed."""
 
 from __future__ import annotations
 
@@ -43,3 +43,20 @@ def test_less_time_to_a_target_is_better_whatever_is_measured():
     options = Sweep(objective="eval/accuracy", target=0.97)
     assert not options.largest_first
     assert options.title == "seconds until eval/accuracy is 0.97"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"resume": "runs/x"}, "sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume"),
+        (
+            {"prior": "profile.json"},
+            "sweep.prior: a single run is no sweep; add -m hydra/sweeper=optuna, or leave it out",
+        ),
+    ],
+)
+def test_what_a_single_run_cannot_heed_is_refused(options, line):
+    Sweep().refuse_alone()
+    with pytest.raises(ConfigError) as caught:
+        Sweep(**options).refuse_alone()
+    assert str(caught.value) == line

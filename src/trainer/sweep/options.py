@@ -48,6 +48,13 @@ class Sweep(Spec):
         """Whether the largest of the values that rank the runs, which are seconds where there is a target, is best."""
         return self.target is None and self.more_is_better
 
+    def refuse_alone(self) -> None:
+        """Raise ConfigError for an option that a single run cannot heed."""
+        if self.resume is not None:
+            raise ConfigError("sweep.resume: a single run is no sweep; add -m, or use checkpoint.resume")
+        if self.prior is not None:
+            raise ConfigError("sweep.prior: a single run is no sweep; add -m hydra/sweeper=optuna, or leave it out")
+
     @property
     def title(self) -> str:
         """What the values that rank the runs are."""
