@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
 from trainer import replay_table
 from trainer.overlap.clock import HostClock
-from trainer.profile.replay_recorder import RECORDED_STEPS, WARMUP_STEPS, ReplayRecorder
+from trainer.profile.replay_recorder import RECORDED_STEPS, WARMUP_STEPS, WHOLE, ReplayRecorder
 
 
 class Ticks(HostClock):
@@ -54,6 +55,34 @@ def test_only_what_has_a_gradient_is_listed_and_once(tmp_path):
     recorder.close()
     rows = replay_table.read(tmp_path / "replay.csv", "test")
     assert [(row.layer, row.parameters) for row in rows] == [("0", ()), ("1", ((4, 4), (4,))), ("2", ((4,),))]
+
+
+class _Scaled(nn.Module):
+    """A model that reads a parameter of its own before its layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+        self.layer = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x * self.scale)
+
+
+@pytest.mark.parametrize(
+    ("net", "rows"),
+    [
+        (nn.Linear(4, 2), [(WHOLE, ((2, 4), (2,)))]),
+        (_Scaled(), [(WHOLE, ((4,),)), ("layer", ((2, 4), (2,)))]),
+    ],
+)
+def test_what_a_model_itself_reads_is_a_layer_as_well(tmp_path, net, rows):
+    recorder = ReplayRecorder(net, Ticks(), tmp_path / "replay.csv", "a test")
+    for _ in range(WARMUP_STEPS + 1):
+        net(torch.randn(2, 4)).sum().backward()
+    recorder.close()
+    recorded = replay_table.read(tmp_path / "replay.csv", "test")
+    assert [(row.layer, row.parameters) for row in recorded] == rows
 
 
 def test_times_run_from_layer_to_layer_and_from_gradient_to_gradient(tmp_path):

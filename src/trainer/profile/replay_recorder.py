@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 WARMUP_STEPS, RECORDED_STEPS = 3, 10
 
 
+# The row of what the module itself reads, beside its layers.
+WHOLE = "(model)"
 # They hold parameters for the module that they are in, and are never called.
 CONTAINERS = (nn.ParameterList, nn.ParameterDict)
 
@@ -58,9 +60,9 @@ class ReplayRecorder(Recording):
         self._bytes: dict[str, int] = {}
         self._open: _Pass | None = None
         self._layers = {
-            name: layer
+            name or WHOLE: layer
             for name, layer in module.named_modules()
-            if name and not isinstance(layer, CONTAINERS) and any(True for _ in own(layer))
+            if not isinstance(layer, CONTAINERS) and any(True for _ in own(layer))
         }
         self._handles = [module.register_forward_pre_hook(self._begin), module.register_forward_hook(self._end)]
         for name, layer in self._layers.items():
