@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from tests.processes import SMALL, run
-from trainer.guard import GOOD_LINES, Guard
+from trainer.guard import GOOD_LINES, SAMPLE, Guard
 
 
 class _Lever:
@@ -95,6 +95,18 @@ def test_updates_that_point_against_each_other_step_down(levers, caplog):
             assert seen["guard/cosine"] == pytest.approx(-1)
     assert guard.level == 1
     assert "updates point against each other (cosine -1.00)" in caplog.messages[-1]
+
+
+def test_a_large_model_is_judged_by_a_sample_of_all_its_parameters():
+    net = nn.ParameterList([nn.Parameter(torch.zeros(SAMPLE, 2)), nn.Parameter(torch.zeros(3, SAMPLE).t())])
+    guard = Guard([], net, every=4)
+    # Of the last update three parts in five point back.
+    for done, (first, second) in enumerate([(0.0, 0.0), (1.0, 1.0), (2.0, 0.0)], 2):
+        with torch.no_grad():
+            net[0].fill_(first)
+            net[1].fill_(second)
+        guard.step(done)
+    assert guard.cosine() == pytest.approx(-0.2, abs=1e-4)
 
 
 def test_a_run_that_would_diverge_by_its_delay_is_brought_back(tmp_path):

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 log = logging.getLogger(__name__)
 
@@ -20,6 +21,10 @@ DEVIATIONS, RISE = 4.0, 1.2
 AGAINST = -0.7
 # A compression whose error is larger than what it compresses adds noise without end.
 EXPANDS = 1.0
+# Of all weights, about so many are looked at: as telling of an angle as all of them, and next to no time and memory.
+SAMPLE = 2**20
+# Updates of a norm below that, which no training has, are none.
+TINY = 1e-15
 # So many bad lines in a row step down; so many good ones step up again, and twice as many after each relapse.
 BAD_LINES, GOOD_LINES = 2, 10
 
@@ -117,23 +122,21 @@ class Guard:
 
 
 class _Updates:
-    """The angle between two successive updates of a model."""
+    """The angle between two successive updates of a model, by a sample of its weights from all parameters."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self._points: list[list[Tensor]] = []
+        self._weights = [p for p in model.parameters() if p.requires_grad]
+        self._stride = max(1, sum(p.numel() for p in self._weights) // SAMPLE)
+        self._points: list[Tensor] = []
 
     def look(self) -> None:
         """Remember the weights of now; the last three count."""
-        self._points = [*self._points[-2:], [p.detach().clone() for p in self.model.parameters() if p.requires_grad]]
+        sample = torch.cat([p.detach().flatten()[:: self._stride] for p in self._weights])
+        self._points = [*self._points[-2:], sample]
 
     def cosine(self) -> float | None:
         """The cosine of the last two updates; None where there were no two. Waits for the device."""
         points, self._points = self._points, []
         if len(points) < 3:
             return None
-        one = torch._foreach_sub(points[1], points[0])
-        two = torch._foreach_sub(points[2], points[1])
-        dot = torch.stack([(a * b).sum() for a, b in zip(one, two, strict=True)]).sum()
-        norms = [torch.stack(torch._foreach_norm(update)).norm() for update in (one, two)]
-        return (dot / (norms[0] * norms[1]).clamp(min=1e-30)).item()
+        return functional.cosine_similarity(points[1] - points[0], points[2] - points[1], dim=0, eps=TINY).item()
