@@ -45,28 +45,31 @@ def interleave(
     device: torch.device,
     lead: int = 0,
 ) -> dict[str, list[float]]:
-    """Seconds a step of each variant in each round, A B C A B C …; the slowest rank's, the same on all ranks.
+    """Seconds a step of each variant in each round, A B C A B C …; the same on all ranks.
 
     A turn is `steps` steps after `lead` others that do not count: where a step leaves work to do beside the next one,
-    the first that counts finds as much of it as the last leaves. Before a turn all ranks meet on `group`, which no
-    variant may use. Nothing waits for the device between the steps of a turn.
+    the first that counts finds as much of it as the last leaves. It counts from the slowest rank's last step before to
+    the slowest rank's last step, since ranks that do not wait for each other in every step may drift apart and back.
+    Before a turn all ranks meet on `group`, which no variant may use. Nothing waits for the device between the steps of
+    a turn.
     """
-    turns = torch.zeros(len(steppers), rounds, dtype=torch.float64)
+    led, ended = turns = torch.zeros(2, len(steppers), rounds, dtype=torch.float64)
     for number in range(rounds):
         for row, stepper in enumerate(steppers.values()):
             _settle(device)
             dist.barrier(group=group)
+            met = time.perf_counter()
             for _ in range(lead):
                 stepper.step()
             _settle(device)
-            began = time.perf_counter()
+            led[row, number] = time.perf_counter() - met if lead else 0.0
             for _ in range(steps):
                 stepper.step()
             _settle(device)
-            turns[row, number] = (time.perf_counter() - began) / steps
+            ended[row, number] = time.perf_counter() - met
             stepper.settle()
     dist.all_reduce(turns, op=dist.ReduceOp.MAX, group=group)
-    return dict(zip(steppers, turns.tolist(), strict=True))
+    return dict(zip(steppers, ((ended - led) / steps).tolist(), strict=True))
 
 
 def _settle(device: torch.device) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import torch
@@ -10,6 +11,7 @@ import torch.distributed as dist
 from scripts.bench.harness import Bare, interleave
 
 ROUNDS, STEPS, LEAD = 3, 2, 1
+LONG_S = 0.3
 
 
 def _take_turns(mesh) -> tuple[dict[str, list[float]], list[str], float]:
@@ -38,3 +40,19 @@ def test_variants_alternate_and_the_slowest_rank_counts(workers):
     assert all(turn >= 0.03 for turn in first["a"])
     # A step's time, not a turn's: together the turns fit into what passed.
     assert STEPS * (sum(first["a"]) + sum(first["b"])) <= whole_s
+
+
+def _drift(mesh) -> dict[str, list[float]]:
+    """Rank 0 takes long for the step that does not count, and rank 1 for the one that does: both end together."""
+    numbers = itertools.count()
+
+    def step() -> None:
+        time.sleep(LONG_S if next(numbers) % 2 == mesh.rank else 0)
+
+    group = dist.new_group(backend="gloo")
+    return interleave({"drifting": Bare(step)}, ROUNDS, 1, group, torch.device("cpu"), lead=1)
+
+
+def test_ranks_that_drift_apart_and_back_are_not_slow(workers):
+    for seconds in workers(2, _drift):
+        assert all(turn < LONG_S / 2 for turn in seconds["drifting"])
