@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scripts.bench import pairs
@@ -52,6 +52,12 @@ def regret(points: Sequence[Point]) -> float:
     return chosen.measured / min(point.measured for point in points) - 1
 
 
+def by_rounds(points: Sequence[Point]) -> Iterator[list[Point]]:
+    """The points as each round predicts the others: how well measuring once would do, and what noise leaves to do."""
+    for number in range(len(points[0].rounds)):
+        yield [Point(one.name, [*one.rounds[:number], *one.rounds[number + 1 :]], one.rounds[number]) for one in points]
+
+
 def errors(points: Iterable[Point]) -> str:
     """The median and the worst error, in words."""
     found = [point.error for point in points]
@@ -71,11 +77,27 @@ def summary(setting: str, cells: Mapping[str, Sequence[Point]], afar: Mapping[st
     """A row a cell; `afar` are some cells' points as a profile of another cell predicts them."""
     rows = []
     for title, points in cells.items():
-        figures = (f"{tau(points):.2f}", f"{tau(points, clear=True):.2f}", f"{regret(points):.1%}")
+        rounds = list(by_rounds(points))
+        figures = [
+            f"{tau(points):.2f}",
+            f"{statistics.mean(map(tau, rounds)):.2f}",
+            f"{tau(points, clear=True):.2f}",
+            f"{regret(points):.1%}",
+            f"{statistics.mean(map(regret, rounds)):.1%}",
+        ]
         rows.append([title, errors(points), *figures, errors(afar[title]) if title in afar else ""])
     whole, far = itertools.chain(*cells.values()), list(itertools.chain(*afar.values()))
-    rows.append(["all", errors(whole), "", "", "", errors(far) if far else ""])
-    columns = ["cell", "error", "Kendall's tau", "of clear pairs", "chosen over best", "error, profiled on 2 hosts"]
+    rows.append(["all", errors(whole), "", "", "", "", "", errors(far) if far else ""])
+    columns = [
+        "cell",
+        "error",
+        "Kendall's tau",
+        "a round's tau",
+        "tau of clear pairs",
+        "chosen over best",
+        "a round's choice",
+        "error, profiled on 2 hosts",
+    ]
     return Table("Errors of the predicted step", setting, columns, rows)
 
 

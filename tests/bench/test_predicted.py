@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.bench.predicted import Point, errors, picture, regret, summary, table, tau
+from scripts.bench.predicted import Point, by_rounds, errors, picture, regret, summary, table, tau
 
 # In the order of their measured steps; the predictions swap the last two.
 POINTS = [
@@ -36,6 +36,13 @@ def test_pairs_that_rounds_do_not_agree_on_are_not_clear():
 def test_regret_is_what_the_choice_costs():
     assert regret(POINTS) == 0
     assert regret([*POINTS, Point("e", [1.2, 1.2, 1.2], 0.1)]) == pytest.approx(0.2)
+
+
+def test_a_round_is_judged_as_a_prediction_of_the_others():
+    first, second, last = by_rounds(POINTS[1:3])
+    assert first == [Point("b", [2.0, 2.1], 1.9), Point("c", [2.2, 2.05], 2.0)]
+    assert (tau(first), tau(second), tau(last)) == (1, 1, -1)
+    assert regret(last) == pytest.approx(2.1 / 1.95 - 1)
 
 
 def test_the_summary_has_a_row_a_cell_and_one_of_all():

@@ -1,4 +1,4 @@
-"""What computing loses beside transfers, found from one step that was measured."""
+"""What computing loses beside transfers, and what nothing explains, found from one step that was measured."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from tests.tune.made_up import profile
+from trainer.tune.calibrate import MOST, calibrated
 from trainer.tune.profile import Point
 from trainer.tune.program import Choice, program
 from trainer.tune.simulate import simulate
-from trainer.tune.slowdown import MOST, slowed
 
 PRESENT = Choice("allreduce", "strict", 4.0)
 
@@ -22,12 +22,18 @@ def computing_s(slowdown: float) -> float:
 
 @pytest.mark.parametrize("slowdown", [1.0, 1.1, 1.37])
 def test_it_is_the_one_that_explains_the_present_step(slowdown):
-    assert slowed(profile(), PRESENT, computing_s(slowdown)).slowdown == pytest.approx(slowdown, abs=1e-3)
+    assert calibrated(profile(), PRESENT, computing_s(slowdown)).slowdown == pytest.approx(slowdown, abs=1e-3)
 
 
 def test_noise_has_bounds():
-    assert slowed(profile(), PRESENT, 0.9 * computing_s(1.0)).slowdown == 1.0
-    assert slowed(profile(), PRESENT, 10.0).slowdown == pytest.approx(MOST, abs=1e-3)
+    assert calibrated(profile(), PRESENT, 0.9 * computing_s(1.0)).slowdown == 1.0
+    assert calibrated(profile(), PRESENT, 10.0).slowdown == pytest.approx(MOST, abs=1e-3)
+
+
+def test_what_the_slowdown_does_not_explain_is_the_rest():
+    found = calibrated(dataclasses.replace(profile(), present_s=0.3), PRESENT, computing_s(1.1))
+    assert found.unexplained * simulate(program(found, PRESENT)).step_s == pytest.approx(0.3)
+    assert calibrated(found, PRESENT, computing_s(1.1)) == found
 
 
 def test_only_computing_beside_transfers_takes_longer():

@@ -8,6 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import vl_convert
 
@@ -16,32 +17,57 @@ from scripts.bench.lab import measure as measure_case
 from scripts.bench.predicted import Point, picture, summary, table
 from scripts.bench.table import Table
 from scripts.bench.tables import pipeline
+from trainer.tune.advice import predict
 from trainer.tune.profile import Profile, read
-from trainer.tune.program import Choice, program
+from trainer.tune.program import Choice
 from trainer.tune.scale import Cluster, Wire, scaled
-from trainer.tune.simulate import simulate
 
 PROFILE = "profile"
 PICTURE = "predictor.png"
 # Settings from most corners of the space; nothing in the model was fitted to any of them.
-CHOICES = (
+EARLY = (
     *(Choice("allreduce", "strict", size) for size in (1.0, 5.0, 25.0, 100.0)),
     *(Choice("fp16", "strict", size) for size in (5.0, 25.0)),
     *(Choice(hook, "strict", 25.0) for hook in ("int8", "onebit", "topk")),
-    *(Choice(hook, "next_forward") for hook in ("allreduce", "fp16", "onebit", "topk")),
     Choice("allreduce", "partitioned", 5.0),
+)
+# Those that leave transfers to do beside the next step; they have fallen behind as far as they will only after some.
+LATE = (
+    *(Choice(hook, "next_forward") for hook in ("allreduce", "fp16", "onebit", "topk")),
     Choice("allreduce", "delayed", 25.0),
 )
+CHOICES = (*EARLY, *LATE)
 MODELS = {
     "ResNet-18 on 32x32 images": ("model=resnet", "data=synthetic", "optimizer.lr=0.001"),
     "ResNet-50, replayed": ("model=replay", "model.table=resnet50", "data=synthetic"),
+    "BERT-base, replayed": ("model=replay", "model.table=bert_base", "data=synthetic"),
 }
+# How many of a model, with gradients, residuals and momenta, fit into 24 GiB: a setting has one on every rank.
+FIT = dict(zip(MODELS, (64, 32, 8), strict=True))
 # Samples of a rank.
 SHARE = 8
 SLOW = "100mbit"
-CELLS = tuple(itertools.product(MODELS, (2, 4), (SLOW, "1gbit", "none")))
+# BERT-base takes forty seconds a step over the slow link, and of four hosts each could hold two settings of it.
+CELLS = (
+    *itertools.product(list(MODELS)[:2], (2, 4), (SLOW, "1gbit", "none")),
+    *itertools.product(list(MODELS)[2:], (2,), ("1gbit", "none")),
+)
 SCHEDULES = ("1gbit", "none")
-ROUNDS, STEPS = 3, 2
+
+
+class Turns(NamedTuple):
+    """How often a cell's settings take turns, and for how long."""
+
+    rounds: int
+    steps: int
+    lead: int
+    """steps before them that do not count"""
+    late_lead: int
+    """the same where `LATE` settings fall behind"""
+
+
+# Over the slow link a step takes ten seconds, and varies little.
+TURNS, SLOW_TURNS = Turns(3, 2, 1, 7), Turns(2, 1, 0, 3)
 
 
 def measure(quick: bool) -> Iterator[Table]:
@@ -75,18 +101,20 @@ def _cell(model: str, ranks: int, rate: str, quick: bool) -> tuple[Case, Profile
     """A cell's case, the profile that was measured before its settings, and the seconds a step of these."""
     with tempfile.TemporaryDirectory(prefix="predictor-") as folder:
         path = Path(folder) / "profile.json"
-        variants = [Variant(PROFILE, "profile", options={"path": str(path)})]
-        variants += [Variant(_name(choice), "ours", _overrides(choice)) for choice in CHOICES]
         # A replayed layer takes as long whatever the batch; a real one shall have as many samples on every host.
         overrides = (*MODELS[model], f"batch.size={SHARE * ranks}")
-        # A step over the slow link takes ten seconds, and varies little. One that does not count comes before it, since
-        # some rules leave work to do beside the next step.
-        steps = 1 if rate == SLOW else STEPS
-        case = Case(
-            "Predictor", tuple(variants), PROFILE, overrides, ranks, rate, rounds=ROUNDS, steps=steps, lead=1, warmup=2
-        )
+        turns = SLOW_TURNS if rate == SLOW else TURNS
+        case = Case("Predictor", (), PROFILE, overrides, ranks, rate, rounds=turns.rounds, steps=turns.steps, warmup=2)
         case = case.shortened() if quick else case
-        seconds = measure_case(case).seconds
+        waiting = [Variant(PROFILE, "profile", options={"path": str(path)})]
+        seconds: dict[str, Sequence[float]] = {}
+        for choices, lead in ((EARLY, turns.lead), (LATE, turns.late_lead)):
+            for start in range(0, len(choices), FIT[model] // ranks):
+                some = choices[start : start + FIT[model] // ranks]
+                variants = (*waiting, *(Variant(_name(choice), "ours", _overrides(choice)) for choice in some))
+                part = dataclasses.replace(case, variants=variants, lead=min(lead, 1) if quick else lead)
+                seconds |= measure_case(part).seconds
+                waiting = []
         return case, read(path), seconds
 
 
@@ -95,9 +123,7 @@ def _setting(case: Case) -> str:
 
 
 def _points(profile: Profile, seconds: Mapping[str, Sequence[float]]) -> list[Point]:
-    return [
-        Point(_name(choice), seconds[_name(choice)], simulate(program(profile, choice)).step_s) for choice in CHOICES
-    ]
+    return [Point(_name(choice), seconds[_name(choice)], predict(profile, choice).outcome.step_s) for choice in CHOICES]
 
 
 def _moved(profile: Profile, hosts: int) -> Profile:
@@ -116,7 +142,7 @@ def _schedules(rate: str) -> tuple[Case, list[Point]]:
             for path, split in zip(paths, ((), (pipeline.EIGHT,)), strict=True)
         )
         variants = (*forecasts, *pipeline.SCHEDULES)
-        case = Case("Schedules", variants, forecasts[0].name, pipeline.PACED, 4, rate, rounds=ROUNDS, lead=1)
+        case = Case("Schedules", variants, forecasts[0].name, pipeline.PACED, 4, rate, rounds=3, lead=1)
         seconds = measure_case(case).seconds
         predicted = {name: step_s for path in paths for name, step_s in json.loads(path.read_text()).items()}
     return case, [Point(one.name, seconds[one.name], predicted[one.name]) for one in pipeline.SCHEDULES]

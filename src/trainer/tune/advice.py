@@ -25,7 +25,8 @@ class Predicted(NamedTuple):
 
 def predict(profile: Profile, choice: Choice) -> Predicted:
     """The step of `profile` under `choice`."""
-    return Predicted(choice, simulate(program(profile, choice)), sent_bytes(profile, choice))
+    outcome = Outcome(*(seconds * profile.unexplained for seconds in simulate(program(profile, choice))))
+    return Predicted(choice, outcome, sent_bytes(profile, choice))
 
 
 class Advice(NamedTuple):
@@ -34,15 +35,8 @@ class Advice(NamedTuple):
     present: Predicted
     best: Sequence[Predicted]
     """the fastest first"""
-    measured_s: float
-    """the present step, as it was"""
     floor_s: float
     """the step without communication"""
-
-    @property
-    def error(self) -> float:
-        """The share of the measured step by which the model misses it."""
-        return abs(self.present.outcome.step_s - self.measured_s) / self.measured_s
 
     def gain(self, other: Predicted) -> float:
         """The share of the present step that `other` saves, both predicted."""
@@ -61,7 +55,6 @@ def advise(profile: Profile, present: Choice, choices: Iterable[Choice]) -> Advi
     return Advice(
         predict(profile, present),
         sorted(predicted, key=lambda one: one.outcome.step_s),
-        profile.present_s,
         floor.step_s,
     )
 
@@ -86,12 +79,13 @@ def conclusion(advice: Advice, profile: Profile) -> list[str]:
     now = advice.present.outcome
     gradient = gradient_bytes(profile) / 2**20
     lines = [
-        f"The step takes {profile.present_s * 1000:.1f} ms (middle half ± {profile.spread_s * 1000:.1f}), predicted"
-        f" {now.step_s * 1000:.1f} ms: the model is {advice.error:.1%} off.",
+        f"The step takes {profile.present_s * 1000:.1f} ms (middle half ± {profile.spread_s * 1000:.1f}), simulated"
+        f" {now.step_s / profile.unexplained * 1000:.1f} ms: the model is {profile.error:.1%} off, for which all steps"
+        " are corrected.",
         f"Without communication it would take {advice.floor_s * 1000:.1f} ms. {gradient:.3g} MiB of"
         f" gradient keep the link for {now.comm_s * 1000:.1f} ms, {now.exposed_s * 1000:.1f} ms of them exposed.",
     ]
-    best, sure = advice.best[0], max(advice.error, LEAST_ERROR)
+    best, sure = advice.best[0], max(profile.error, LEAST_ERROR)
     if advice.gain(best) <= sure:
         lines.append(
             f"Nothing allowed beats the present settings by more than the model's error of {sure:.1%}: keep them."

@@ -25,14 +25,14 @@ from trainer.sync.chunk_plan import Piece
 from trainer.sync.chunks import Chunk
 from trainer.sync.strict import Strict
 from trainer.tune import space
+from trainer.tune.calibrate import calibrated
 from trainer.tune.profile import Point, Profile
 from trainer.tune.short_run import Steps, quiet, take
-from trainer.tune.slowdown import slowed
 
 # Bytes of the buckets that are timed, and how many are handed over at once: a hook works at a queue, as in a step.
 QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
-# Rounds of each; the first warms up.
-ROUNDS = 4
+# Rounds of each at the most; the first warms up. Over a slow link the seconds hardly differ between rounds.
+ROUNDS, ENOUGH_S = 4, 0.25
 # On a link so slow that a round takes as long, larger buckets are on the same line.
 LONG_S = 0.5
 
@@ -91,7 +91,7 @@ def _profile(
         spread_s=(quartiles[2] - quartiles[0]) / 2,
     )
     computing_ms = (line["speed/step_ms"] - line["overlap/exposed_ms"] for line in present.lines[1:])
-    return slowed(profile, space.present(run), statistics.median(computing_ms) / 1000)
+    return calibrated(profile, space.present(run), statistics.median(computing_ms) / 1000)
 
 
 def curve(hook: CommHook, mesh: Mesh, device: torch.device, run: Run) -> list[Point]:
@@ -118,6 +118,8 @@ def _point(hook: CommHook, size: int, count: int, mesh: Mesh, device: torch.devi
         taken = gather([time.perf_counter() - began, time.process_time() - worked], mesh.control)
         rounds.append((taken[:, 0].max().item() / count, taken[:, 1].mean().item() / count))
         sent = sum(hook.bytes_sent(state, bucket.buffer().nbytes, mesh.sizes["data"]) for bucket in buckets) / count
+        if sum(wall for wall, _ in rounds[1:]) * count > ENOUGH_S:
+            break
     hook.close(state)
     walls, cpus = zip(*rounds[1:], strict=True)
     return Point(buckets[0].buffer().nbytes, statistics.median(walls), statistics.median(cpus), sent)

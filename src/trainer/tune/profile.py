@@ -52,6 +52,13 @@ class Profile:
     """half the width of the middle half of such steps"""
     slowdown: float = 1.0
     """times as long as alone, and as the cores that it shares explain, computing takes beside what travels"""
+    unexplained: float = 1.0
+    """times as long as it is simulated a step takes"""
+
+    @property
+    def error(self) -> float:
+        """The share of the measured step by which the simulation missed it."""
+        return abs(1 / self.unexplained - 1)
 
 
 _FORM = TypeAdapter(Profile)

@@ -56,6 +56,7 @@ def assumptions(tune: WhatIf, profile: Profile) -> list[str]:
         f"A message costs {profile.wire[0] * 1e6:.3g} us to start, as in the profile, and then each host's link carries"
         f" its rate; {tune.ranks_per_host} ranks a host pass one ring through it.",
         "All ranks are alike and none is late; switches carry all links at full rate.",
+        f"What the simulation missed of the profile's step, a factor of {profile.unexplained:.3g}, it misses of all.",
     ]
 
 
