@@ -115,6 +115,13 @@ def picture(tables: Sequence[Table]) -> dict[str, Any]:
         for name in ("measured", "predicted")
     )
     place = {"x": x, "y": y}
+    colours = {
+        "field": "cell",
+        "type": "nominal",
+        "sort": None,
+        "scale": {"scheme": "category20"},
+        "legend": {"labelLimit": 0},
+    }
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "width": 480,
@@ -128,7 +135,7 @@ def picture(tables: Sequence[Table]) -> dict[str, Any]:
             {
                 "data": {"values": values},
                 "mark": "point",
-                "encoding": {**place, "color": {"field": "cell", "type": "nominal", "sort": None}},
+                "encoding": {**place, "color": colours},
             },
         ],
     }
