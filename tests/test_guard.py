@@ -109,6 +109,24 @@ def test_a_large_model_is_judged_by_a_sample_of_all_its_parameters():
     assert guard.cosine() == pytest.approx(-0.2, abs=1e-4)
 
 
+class _Pending(nn.Linear):
+    """An update lands when parameters are asked for, as under `next_forward`."""
+
+    landed = 0
+
+    def named_parameters(self, *args, **kwargs):
+        self.weight.data.fill_(self.landed)
+        return super().named_parameters(*args, **kwargs)
+
+
+def test_updates_that_are_under_way_land_before_weights_are_looked_at():
+    net = _Pending(2, 1, bias=False)
+    guard = Guard([], net, every=4)
+    for done, net.landed in enumerate([0, 1, 0], 2):
+        guard.step(done)
+    assert guard.cosine() == pytest.approx(-1)
+
+
 def test_a_run_that_would_diverge_by_its_delay_is_brought_back(tmp_path):
     # Stable without delay, far beyond the bound with four steps of it.
     arguments = (*SMALL, "optimizer.lr=0.3", "schedule=constant", "steps=120", "log.every=3", "evaluate.every=null")

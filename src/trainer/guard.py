@@ -125,14 +125,15 @@ class _Updates:
     """The angle between two successive updates of a model, by a sample of its weights from all parameters."""
 
     def __init__(self, model: nn.Module) -> None:
-        self._weights = [p for p in model.parameters() if p.requires_grad]
-        self._stride = max(1, sum(p.numel() for p in self._weights) // SAMPLE)
+        self.model = model
         self._points: list[Tensor] = []
 
     def look(self) -> None:
         """Remember the weights of now; the last three count."""
-        sample = torch.cat([p.detach().flatten()[:: self._stride] for p in self._weights])
-        self._points = [*self._points[-2:], sample]
+        # The model is asked each time: a rule under which updates are still to land lets them land then.
+        weights = [p.detach() for p in self.model.parameters() if p.requires_grad]
+        stride = max(1, sum(p.numel() for p in weights) // SAMPLE)
+        self._points = [*self._points[-2:], torch.cat([p.flatten()[::stride] for p in weights])]
 
     def cosine(self) -> float | None:
         """The cosine of the last two updates; None where there were no two. Waits for the device."""
