@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,5 +12,8 @@ from tests.sweep.scene import Trainer
 
 
 @pytest.fixture
-def train(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Trainer:
-    return Trainer(monkeypatch, tmp_path)
+def train(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Trainer]:
+    # Hydra sets the level of this process, which would be left to other tests.
+    level = logging.root.level
+    yield Trainer(monkeypatch, tmp_path)
+    logging.root.setLevel(level)
