@@ -222,16 +222,18 @@ def _no_name(overrides: list[str], conf: Path) -> str | None:
 
     None where all choices are names, and something else raised a ValueError.
     """
-    for override in OverridesParser.create().parse_overrides([word for word in overrides if not word.startswith("-")]):
+    parsed = OverridesParser.create().parse_overrides([word for word in overrides if not word.startswith("-")])
+    for override in (one for one in parsed if (conf / one.key_or_group).is_dir()):
         value = override.value()
-        for choice in value.list if isinstance(value, ChoiceSweep) else [value]:
-            if (conf / override.key_or_group).is_dir() and (choice is None or isinstance(choice, bool | int | float)):
-                named = f"{override.key_or_group}='{json.dumps(choice)}'"
-                try:
-                    with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
-                        compose("config", [named])
-                except HydraException as error:
-                    return explain(error, [named], conf)
+        choices = value.list if isinstance(value, ChoiceSweep) else [value]
+        unnamed = [choice for choice in choices if choice is None or isinstance(choice, int | float)]
+        if unnamed:
+            named = f"{override.key_or_group}='{json.dumps(unnamed[0])}'"
+            try:
+                with initialize_config_dir(str(conf.resolve()), version_base="1.3"):
+                    compose("config", [named])
+            except HydraException as error:
+                return explain(error, [named], conf)
     return None
 
 

@@ -105,21 +105,27 @@ def _cell(model: str, ranks: int, rate: str, quick: bool) -> tuple[Case, Profile
     """A cell's case, the profile that was measured before its settings, and the seconds a step of these."""
     with tempfile.TemporaryDirectory(prefix="predictor-") as folder:
         path = Path(folder) / "profile.json"
-        # A replayed layer takes as long whatever the batch; a real one shall have as many samples on every host.
-        overrides = (*MODELS[model], f"batch.size={SHARE * ranks}")
-        turns = SLOW_TURNS if rate == SLOW else TURNS
-        case = Case("Predictor", (), PROFILE, overrides, ranks, rate, rounds=turns.rounds, steps=turns.steps, warmup=2)
-        case = case.shortened() if quick else case
-        waiting = [Variant(PROFILE, "profile", options={"path": str(path)})]
+        parts = [part.shortened() if quick else part for part in _parts(model, ranks, rate, path)]
         seconds: dict[str, Sequence[float]] = {}
-        for choices, lead in ((EARLY, turns.lead), (LATE, turns.late_lead)):
-            for start in range(0, len(choices), FIT[model] // ranks):
-                some = choices[start : start + FIT[model] // ranks]
-                variants = (*waiting, *(Variant(_name(choice), "ours", _overrides(choice)) for choice in some))
-                part = dataclasses.replace(case, variants=variants, lead=min(lead, 1) if quick else lead)
-                seconds |= measure_case(part).seconds
-                waiting = []
-        return case, read(path), seconds
+        for part in parts:
+            seconds |= measure_case(part).seconds
+        return parts[0], read(path), seconds
+
+
+def _parts(model: str, ranks: int, rate: str, profile: Path) -> Iterator[Case]:
+    """All settings of a cell, as many in a case as fit into memory; the first case begins with the profile."""
+    # A replayed layer takes as long whatever the batch; a real one shall have as many samples on every host.
+    overrides = (*MODELS[model], f"batch.size={SHARE * ranks}")
+    rounds, steps, early_lead, late_lead = SLOW_TURNS if rate == SLOW else TURNS
+    together = FIT[model] // ranks
+    first = (Variant(PROFILE, "profile", options={"path": str(profile)}),)
+    for choices, lead in ((EARLY, early_lead), (LATE, late_lead)):
+        for start in range(0, len(choices), together):
+            some = choices[start : start + together]
+            variants = (*first, *(Variant(_name(choice), "ours", _overrides(choice)) for choice in some))
+            times = {"rounds": rounds, "steps": steps, "lead": lead, "warmup": 2}
+            yield Case("Predictor", variants, PROFILE, overrides, ranks, rate, **times)
+            first = ()
 
 
 def _setting(case: Case) -> str:
@@ -146,7 +152,7 @@ def _schedules(rate: str) -> tuple[Case, list[Point]]:
             for path, split in zip(paths, ((), (pipeline.EIGHT,)), strict=True)
         )
         variants = (*forecasts, *pipeline.SCHEDULES)
-        case = Case("Schedules", variants, forecasts[0].name, pipeline.PACED, 4, rate, rounds=3, lead=1)
+        case = Case("Schedules", variants, forecasts[0].name, pipeline.PACED, 4, rate, rounds=TURNS.rounds, lead=1)
         seconds = measure_case(case).seconds
         predicted = {name: step_s for path in paths for name, step_s in json.loads(path.read_text()).items()}
     return case, [Point(one.name, seconds[one.name], predicted[one.name]) for one in pipeline.SCHEDULES]

@@ -9,10 +9,10 @@ from typing import Any
 from trainer.run import Run
 from trainer.spec import ConfigError
 from trainer.tune import space
+from trainer.tune.advice import predict
 from trainer.tune.advise import refuse_unpredicted
 from trainer.tune.profile import Profile
-from trainer.tune.program import PROGRAMS, Choice, program
-from trainer.tune.simulate import simulate
+from trainer.tune.program import PROGRAMS, Choice
 
 # The options that a prediction depends on, and the field of a choice that each is.
 FIELDS = {"comm": "comm", "sync": "sync", "parallel.data.bucket_cap_mb": "bucket_cap_mb"}
@@ -39,7 +39,7 @@ def rank(profile: Profile, run: Run, values: Mapping[str, Sequence[Any]]) -> Ite
             f"sweep.prior: the profile has only {', '.join(profile.curves)}, and none of them is searched; make one"
             " with tune=advise tune.allow=lossy"
         )
-    known.sort(key=lambda one: simulate(program(profile, one[1])).step_s)
+    known.sort(key=lambda one: predict(profile, one[1]).outcome.step_s)
     return (params for params, _ in known)
 
 
