@@ -94,10 +94,12 @@ def _resumed(mesh: Mesh, case: Case, at: int) -> tuple[dict, dict]:
     # Something that must be forgotten, as the trainer's own first step for nothing.
     scenario.run(second, mesh, case, range(5))
     scenario.run(first, mesh, case, range(at))
-    carried = {name: value.clone() for name, value in first.synchroniser.carried().items()}
-    second.net.load_state_dict(first.net.state_dict())
-    second.replica.optimizer.load_state_dict(copy.deepcopy(first.replica.optimizer.state_dict()))
-    second.synchroniser.resume([carried], 0)
+    with first.synchroniser.whole():
+        carried = {name: value.clone() for name, value in first.synchroniser.carried().items()}
+    with second.synchroniser.whole():
+        second.net.load_state_dict(first.net.state_dict())
+        second.replica.optimizer.load_state_dict(copy.deepcopy(first.replica.optimizer.state_dict()))
+        second.synchroniser.resume([carried], 0)
     for training in (first, second):
         scenario.run(training, mesh, case, range(at, case.steps))
         training.synchroniser.finish()

@@ -3,16 +3,19 @@
 # No future annotations: DDP inspects the annotation of `bucket` and refuses a string.
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import torch
 import torch.distributed as dist
 from pydantic import Field
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from trainer.spec import ConfigError
 from trainer.sync.base import Replica, Sync, Synchroniser, take_over
+from trainer.sync.buffers import SharedBuffers
 
 if TYPE_CHECKING:
     from trainer.run import Run
@@ -72,10 +75,13 @@ class _Delayed(Synchroniser):
         self._pending: collections.deque[list[_Bucket]] = collections.deque()
         """of the steps before, the oldest first"""
         self.module = replica.wrap(self, _send_a_copy)
-        self._alone = self.module is replica.model
+        self._buffers: SharedBuffers | None = None
+        if isinstance(self.module, DistributedDataParallel):
+            self._buffers = SharedBuffers(replica.model, replica.group, replica.meter)
+            self._buffers.replace_those_of(self.module)
 
     def step(self) -> None:
-        if self._alone:
+        if self._buffers is None:
             self._computed = [_alone(self.replica.model)]
         self._pending.append(self._computed)
         self._computed = []
@@ -85,9 +91,17 @@ class _Delayed(Synchroniser):
             self._apply(self._pending.popleft())
         self.replica.optimizer.zero_grad(set_to_none=True)
 
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        if self._buffers is not None:
+            self._buffers.land()
+        yield
+
     def finish(self) -> None:
         while self._pending:
             self._apply(self._pending.popleft())
+        if self._buffers is not None:
+            self._buffers.land()
 
     def lever(self) -> Any:
         return self

@@ -77,7 +77,7 @@ class LocalSteps(Synchroniser):
     def __init__(self, replica: Replica, period: int, warmup_steps: int, rounds: Rounds) -> None:
         super().__init__(replica, replica.wrap(replica.state, replica.hook))
         self.period, self.warmup_steps, self.rounds = period, warmup_steps, rounds
-        self._buffers = SharedBuffers(replica.model, replica.group)
+        self._buffers = SharedBuffers(replica.model, replica.group, replica.meter)
         self._own_state = OwnState(replica)
         self._alike = True
         """whether all replicas have the same parameters"""
@@ -94,7 +94,7 @@ class LocalSteps(Synchroniser):
         if own_steps > 0:
             self._alike = self.rounds.step(own_steps)
             if own_steps % self.period == 0:
-                self._share_buffers()
+                self._buffers.share()
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -114,7 +114,7 @@ class LocalSteps(Synchroniser):
         self.rounds.finish()
         if not self._alike:
             self._average()
-            self._share_buffers()
+            self._buffers.share()
             self._alike = True
 
     def carried(self) -> dict[str, Tensor]:
@@ -162,7 +162,3 @@ class LocalSteps(Synchroniser):
             dist.all_reduce(message, group=self.replica.group)
             parts = message.split([parameter.numel() for parameter in parameters])
             torch._foreach_copy_(parameters, [part.view_as(p) for part, p in zip(parts, parameters, strict=True)])
-
-    def _share_buffers(self) -> None:
-        with self.replica.meter.span("wait", "buffers"):
-            self._buffers.share()

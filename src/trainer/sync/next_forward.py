@@ -64,7 +64,7 @@ class _NextForward(Synchroniser):
         self._accumulating = False
         self._error: BaseException | None = None
         # All replicas begin as the first one, as with DDP.
-        self._buffers = SharedBuffers(replica.model, replica.group)
+        self._buffers = SharedBuffers(replica.model, replica.group, replica.meter)
         self._buffers.share()
         for parameter in self._trained:
             self._buffers.broadcast([parameter.detach()])
@@ -107,10 +107,12 @@ class _NextForward(Synchroniser):
     @contextmanager
     def whole(self) -> Iterator[None]:
         self.flush()
+        self._buffers.land()
         yield
 
     def finish(self) -> None:
         self.flush()
+        self._buffers.land()
 
     def flush(self) -> None:
         """Wait until every pending update has landed."""
@@ -159,8 +161,8 @@ class _NextForward(Synchroniser):
     # The forward pass
 
     def _watch(self, model: nn.Module, _: Any) -> None:
-        if torch.is_grad_enabled() and not self._accumulating:
-            self._buffers.share()
+        if torch.is_grad_enabled():
+            self._buffers.land()
         if self._first_step and self._watching is None and torch.is_grad_enabled():
             self._watching = ExitStack()
             self._watching.enter_context(self._readers.watch())
@@ -170,11 +172,16 @@ class _NextForward(Synchroniser):
             self._watching.close()
             self._watching = None
 
+    def _send_buffers(self, *_: Any) -> None:
+        if torch.is_grad_enabled() and not self._accumulating:
+            self._buffers.send()
+
     def _hook_modules(self) -> None:
         model = self.replica.model
         self._on_modules += [
             model.register_forward_pre_hook(self._watch, prepend=True),
             model.register_forward_hook(self._unwatch, always_call=True),
+            model.register_forward_hook(self._send_buffers),
         ]
         readers: dict[int, list[Tensor]] = {}
         for parameter in self._trained:
