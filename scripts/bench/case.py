@@ -41,6 +41,8 @@ class Case:
     """steps of a turn"""
     lead: int = 0
     """steps before them that do not count"""
+    trail: int = 0
+    """steps after them that do not count"""
     warmup: int = 3
     """steps of each variant before the first round: DDP cuts its buckets anew after its first"""
     quick: bool = True

@@ -44,12 +44,14 @@ def interleave(
     group: dist.ProcessGroup,
     device: torch.device,
     lead: int = 0,
+    trail: int = 0,
 ) -> dict[str, list[float]]:
     """Seconds a step of each variant in each round, A B C A B C …; the same on all ranks.
 
     A turn is `steps` steps after `lead` others that do not count: where a step leaves work to do beside the next one,
     the first that counts finds as much of it as the last leaves. It counts from the slowest rank's last step before to
     the slowest rank's last step, since ranks that do not wait for each other in every step may drift apart and back.
+    `trail` steps after it do not count either: while the slowest takes its last step, the others shall still compute.
     Before a turn all ranks meet on `group`, which no variant may use. Nothing waits for the device between the steps of
     a turn.
     """
@@ -67,6 +69,8 @@ def interleave(
                 stepper.step()
             _settle(device)
             ended[row, number] = time.perf_counter() - met
+            for _ in range(trail):
+                stepper.step()
             stepper.settle()
     dist.all_reduce(turns, op=dist.ReduceOp.MAX, group=group)
     return dict(zip(steppers, ((ended - led) / steps).tolist(), strict=True))

@@ -76,7 +76,7 @@ def measure_on(mesh: Mesh, device: torch.device, case: Case) -> Measured:
             if variant.peer in OURS:
                 raise
             missing[variant.name] = _reason(error)
-    seconds = interleave(steppers, case.rounds, case.steps, turns, device, case.lead)
+    seconds = interleave(steppers, case.rounds, case.steps, turns, device, case.lead, case.trail)
     for stepper in steppers.values():
         stepper.close()
     return Measured(seconds, missing)

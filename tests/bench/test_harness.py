@@ -56,3 +56,21 @@ def _drift(mesh) -> dict[str, list[float]]:
 def test_ranks_that_drift_apart_and_back_are_not_slow(workers):
     for seconds in workers(2, _drift):
         assert all(turn < LONG_S / 2 for turn in seconds["drifting"])
+
+
+def _tired(mesh) -> tuple[dict[str, list[float]], int]:
+    """Every third step of a turn, which does not count, takes long."""
+    numbers = itertools.count(1)
+
+    def step() -> None:
+        time.sleep(LONG_S if next(numbers) % 3 == 0 else 0)
+
+    group = dist.new_group(backend="gloo")
+    seconds = interleave({"tired": Bare(step)}, ROUNDS, 1, group, torch.device("cpu"), lead=1, trail=1)
+    return seconds, next(numbers) - 1
+
+
+def test_steps_that_trail_a_turn_are_done_and_do_not_count(workers):
+    for seconds, steps in workers(2, _tired):
+        assert steps == 3 * ROUNDS
+        assert all(turn < LONG_S / 2 for turn in seconds["tired"])

@@ -22,9 +22,26 @@ class Ticks(HostClock):
         return self.now
 
 
-def _record(tmp_path, passes: int) -> tuple[nn.Module, list[replay_table.Row]]:
+class Stalls(Ticks):
+    """The same where every pass is held up for ten seconds, by turns in each of the three layers of `_record`."""
+
+    LOOKS = 10
+    """of a pass: where it begins, at three layers, where forward ends, and at five gradients"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def mark(self) -> float:
+        number, look = divmod(self.looks, self.LOOKS)
+        self.looks += 1
+        self.now += 10 * (look == 2 + number % 3)
+        return super().mark()
+
+
+def _record(tmp_path, passes: int, clock: type[Ticks] = Ticks) -> tuple[nn.Module, list[replay_table.Row]]:
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.BatchNorm1d(8), nn.Linear(8, 2, bias=False))
-    recorder = ReplayRecorder(net, Ticks(), tmp_path / "replay.csv", "a test")
+    recorder = ReplayRecorder(net, clock(), tmp_path / "replay.csv", "a test")
     for _ in range(passes):
         net(torch.randn(16, 4)).sum().backward()
         with torch.no_grad():
@@ -89,6 +106,13 @@ def test_times_run_from_layer_to_layer_and_from_gradient_to_gradient(tmp_path):
     _, rows = _record(tmp_path, WARMUP_STEPS + 1)
     assert [row.forward_ms for row in rows] == [1000, 1000, 1000]
     # Each gradient takes one look at the clock, so a layer of two parameters takes two.
+    assert [row.backward_ms for row in rows] == [2000, 2000, 1000]
+
+
+def test_what_holds_up_another_layer_in_every_pass_is_spread_over_all(tmp_path):
+    _, rows = _record(tmp_path, WARMUP_STEPS + 9, Stalls)
+    # The table has four digits.
+    assert [row.forward_ms for row in rows] == [float(f"{1000 * (3 + 10) / 3:.4g}")] * 3
     assert [row.backward_ms for row in rows] == [2000, 2000, 1000]
 
 

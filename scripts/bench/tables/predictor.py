@@ -72,6 +72,8 @@ class Turns(NamedTuple):
 
 # Over the slow link a step takes ten seconds, and varies little.
 TURNS, SLOW_TURNS = Turns(3, 2, 1, 7), Turns(2, 1, 0, 3)
+# How far ahead of the slowest rank the others may be under `delayed`, and then leave it their cores.
+TRAIL = 2
 
 
 def measure(quick: bool) -> Iterator[Table]:
@@ -119,11 +121,11 @@ def _parts(model: str, ranks: int, rate: str, profile: Path) -> Iterator[Case]:
     rounds, steps, early_lead, late_lead = SLOW_TURNS if rate == SLOW else TURNS
     together = FIT[model] // ranks
     first = (Variant(PROFILE, "profile", options={"path": str(profile)}),)
-    for choices, lead in ((EARLY, early_lead), (LATE, late_lead)):
+    for choices, lead, trail in ((EARLY, early_lead, 0), (LATE, late_lead, TRAIL)):
         for start in range(0, len(choices), together):
             some = choices[start : start + together]
             variants = (*first, *(Variant(_name(choice), "ours", _overrides(choice)) for choice in some))
-            times = {"rounds": rounds, "steps": steps, "lead": lead, "warmup": 2}
+            times = {"rounds": rounds, "steps": steps, "lead": lead, "trail": trail, "warmup": 2}
             yield Case("Predictor", variants, PROFILE, overrides, ranks, rate, **times)
             first = ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import logging
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +83,7 @@ class ReplayRecorder(Recording):
         if not passes:
             log.warning("profile.record_replay: no pass after the first %d was recorded; use more steps", WARMUP_STEPS)
             return
-        times = [self._measure(one) for one in passes]
+        forward, backward = map(_typical, zip(*map(self._measure, passes), strict=True))
         listed: set[int] = set()
 
         def trained(layer: nn.Module) -> Iterator[nn.Parameter]:
@@ -97,13 +97,14 @@ class ReplayRecorder(Recording):
             Row(
                 layer=name,
                 parameters=tuple(tuple(p.shape) for p in trained(layer)),
-                forward_ms=1000 * statistics.median(forward[name] for forward, _ in times),
-                backward_ms=1000 * statistics.median(backward[name] for _, backward in times),
+                forward_ms=1000 * forward.get(name, 0.0),
+                backward_ms=1000 * backward.get(name, 0.0),
                 activation_bytes=self._bytes.get(name, 0),
             )
             for name, layer in sorted(self._layers.items(), key=lambda item: self._place(passes[0], item[0]))
         ]
-        write(self.path, rows, [self.title, f"medians of {len(passes)} passes of one rank"])
+        remark = f"medians of {len(passes)} passes of one rank, which add up to the median pass"
+        write(self.path, rows, [self.title, remark])
         log.info("profile.record_replay: wrote %s; rehearse it with model=replay model.table=%s", self.path, self.path)
 
     def _begin(self, *_: Any) -> None:
@@ -147,3 +148,13 @@ class ReplayRecorder(Recording):
             backward[name] = self.clock.between(before, mark)
             before = mark
         return forward, backward
+
+
+def _typical(passes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each layer's median, in seconds, by a factor such that they add up to the median of the whole passes.
+
+    On shared cores a pass is held up for a while, each time in another layer, of which no layer's median knows.
+    """
+    medians = {name: statistics.median(one.get(name, 0.0) for one in passes) for name in set().union(*passes)}
+    whole, known = statistics.median(sum(one.values()) for one in passes), sum(medians.values())
+    return {name: seconds * whole / known for name, seconds in medians.items()} if known else medians
