@@ -40,6 +40,26 @@ def test_every_step_begins_with_the_first_replicas_buffers(workers, rule, microb
         assert torch.equal(mine, theirs) == (number % microbatches == 0)
 
 
+def _counted(mesh: Mesh, rule: Any) -> int:
+    """Batch norm's count where every backward pass adds one, as recomputed activations do."""
+    case = Case(sgd, steps=STEPS)
+    training = scenario.begin(mesh, rule, case)
+
+    def again(_: torch.Tensor) -> None:
+        training.net.norm.num_batches_tracked.add_(1)
+
+    training.net.conv.weight.register_hook(again)
+    scenario.run(training, mesh, case, range(STEPS))
+    training.synchroniser.finish()
+    training.close()
+    return training.net.norm.num_batches_tracked.item()
+
+
+@pytest.mark.parametrize("rule", [Strict(), *RULES], ids=["strict", *NAMES])
+def test_the_first_replica_keeps_what_it_changes_in_the_backward_pass(workers, rule):
+    assert workers(2, _counted, rule)[0] == 2 * STEPS
+
+
 def _collectives(mesh: Mesh, rule: Any) -> tuple[int, int]:
     """Of some steps after the first two: the collectives on the gradients' group, and the buckets."""
     case = Case(sgd, steps=STEPS)

@@ -53,7 +53,7 @@ class SharedBuffers:
         if self._messages:
             with self.meter.span("wait", "buffers"):
                 for message in self._messages:
-                    _arrive(message)
+                    self._arrive(message)
             self._messages.clear()
 
     def replace_those_of(self, wrapped: DistributedDataParallel) -> None:
@@ -72,7 +72,7 @@ class SharedBuffers:
 
     def broadcast(self, tensors: Sequence[Tensor]) -> None:
         """Give the first replica's `tensors`, of one dtype, to all, in one message."""
-        _arrive(self._sent(tensors))
+        self._arrive(self._sent(tensors))
 
     def _sent(self, tensors: Sequence[Tensor]) -> _Message:
         values = torch.cat([tensor.flatten() for tensor in tensors])
@@ -80,8 +80,10 @@ class SharedBuffers:
         assert work is not None, "this rank is a member of the group"
         return _Message(list(tensors), values, work)
 
-
-def _arrive(message: _Message) -> None:
-    message.work.wait()
-    parts = message.values.split([tensor.numel() for tensor in message.buffers])
-    torch._foreach_copy_(message.buffers, [part.view_as(t) for part, t in zip(parts, message.buffers, strict=True)])
+    def _arrive(self, message: _Message) -> None:
+        message.work.wait()
+        if dist.get_rank() == self._first:
+            # They are its own, and it may have changed them since: recomputed activations run batch norm once more.
+            return
+        parts = message.values.split([tensor.numel() for tensor in message.buffers])
+        torch._foreach_copy_(message.buffers, [part.view_as(t) for part, t in zip(parts, message.buffers, strict=True)])
