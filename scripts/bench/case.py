@@ -64,9 +64,8 @@ class Case:
     def shortened(self) -> Case:
         """The case as a quick look: too few rounds for a ratio to be clear, and two samples a rank."""
         small = (*self.overrides, f"batch.size={2 * self.ranks}")
-        return dataclasses.replace(
-            self, rounds=2, steps=1, lead=min(self.lead, 1), warmup=min(self.warmup, 2), overrides=small
-        )
+        lead, trail, warmup = min(self.lead, 1), min(self.trail, 1), min(self.warmup, 2)
+        return dataclasses.replace(self, rounds=2, steps=1, lead=lead, trail=trail, warmup=warmup, overrides=small)
 
 
 COMPUTE, COMMUNICATION = "compute alone", "communication alone"

@@ -142,7 +142,7 @@ class ReplayRecorder(Recording):
         ends = [mark for _, mark in one.entered[1:]] + [one.forward_end]
         for (name, start), end in zip(one.entered, ends, strict=True):
             forward[name] += self.clock.between(start, end)
-        backward: dict[str, float] = collections.defaultdict(float)
+        backward: dict[str, float] = {}
         before = one.forward_end
         for name, mark in sorted(one.ready.items(), key=lambda item: self.clock.between(one.start, item[1])):
             backward[name] = self.clock.between(before, mark)
