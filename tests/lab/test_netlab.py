@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -23,6 +24,10 @@ pytestmark = pytest.mark.skipif(
     reason="network namespaces need root on Linux, with iproute2",
 )
 NETLAB = Path(__file__).parent.parent.parent / "scripts" / "netlab"
+# Makes standard input the controlling terminal of a new session, and becomes a command.
+TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
 NAME = f"test{os.getpid()}"
 UP = ("up", "--hosts", "2", "--rate", "200mbit", "--no-check")
 ONCE = ("--hosts", "2", "--rate", "200mbit", "--no-check", "run")
@@ -218,6 +223,25 @@ def test_told_to_stop_a_one_shot_leaves_no_process_and_no_namespace(number):
         assert process.wait(20) == 128 + number
     assert processes_with(marker) == []
     assert kernel_says() == before
+
+
+def test_the_cores_are_shared_out_over_threads_and_not_over_hosts():
+    # Linux shares them out over sessions first; field 6 is the session.
+    done = netlab(*ONCE, "--", "sh", "-c", "cut -d ' ' -f 6 /proc/self/stat")
+    assert {done.stdout, state.log_path(NAME, 1).read_text()} == {f"{os.getsid(0)}\n"}
+
+
+def test_reading_from_the_terminal_fails_and_stops_no_host():
+    controller, terminal = pty.openpty()
+    command = [str(NETLAB), "--name", NAME, *ONCE, "--", "sh", "-c", "read line; echo $?"]
+    # As a shell starts it: the terminal is its session's, and its group is in the foreground.
+    words = [sys.executable, "-c", TAKE_TERMINAL, *command]
+    done = subprocess.run(
+        words, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=60, start_new_session=True
+    )
+    os.close(controller)
+    os.close(terminal)
+    assert (done.returncode, done.stdout) == (0, b"1\n")
 
 
 def test_what_a_command_leaves_running_is_ended():
