@@ -100,9 +100,9 @@ def _start(lab: Lab, index: int, command: Sequence[str], started: str) -> _Host:
             stdout=log,
             stderr=log,
             env=environment_for(lab, index, os.environ, started),
-            # Ctrl-C is for us to handle. Of sessions Linux ("autogroup") would make shares of the cores, and in the share
-            # of one host what carries gradients would wait half a second for the computing of another.
-            process_group=0,
+            # A group of its own: Ctrl-C is for us to handle. Not a session of its own: of these Linux (autogroup) makes
+            # shares of the cores, in which what carries gradients waits half a second for another host's computing.
+            preexec_fn=os.setpgrp,
         )
     return _Host(index, process, os.pidfd_open(process.pid))
 
