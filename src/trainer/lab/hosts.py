@@ -71,9 +71,6 @@ def run(lab: Lab, command: Sequence[str], stop: Stop) -> int:
     before = ending.processes_in(lab.namespaces)
     started = stamp.now()
     state.log_path(lab.name, 0).parent.mkdir(exist_ok=True)
-    # What is not in the terminal's foreground would be stopped when it reads from there, or sets it up.
-    for number in (signal.SIGTTIN, signal.SIGTTOU):
-        signal.signal(number, signal.SIG_IGN)
     hosts: list[_Host] = []
     try:
         for index in range(lab.hosts):
@@ -100,11 +97,21 @@ def _start(lab: Lab, index: int, command: Sequence[str], started: str) -> _Host:
             stdout=log,
             stderr=log,
             env=environment_for(lab, index, os.environ, started),
-            # A group of its own: Ctrl-C is for us to handle. Not a session of its own: of these Linux (autogroup) makes
-            # shares of the cores, in which what carries gradients waits half a second for another host's computing.
-            preexec_fn=os.setpgrp,
+            preexec_fn=_step_back,
         )
     return _Host(index, process, os.pidfd_open(process.pid))
+
+
+def _step_back() -> None:
+    """In a host's process: leave the terminal's foreground, where Ctrl-C is for netlab to handle.
+
+    Not its session: of these Linux (autogroup) makes shares of the cores, in which what carries gradients waits half a
+    second for another host's computing.
+    """
+    os.setpgrp()
+    # From the background, who reads from the terminal or sets it up would be stopped.
+    for number in (signal.SIGTTIN, signal.SIGTTOU):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _wait(hosts: Sequence[_Host], stop: Stop) -> list[_Host]:
