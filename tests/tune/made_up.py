@@ -23,6 +23,7 @@ def profile(**curves: list[Point]) -> Profile:
         optimizer_s=0.004,
         busy=1.0,
         cores=8.0,
+        copying=4000 * MIB,
         ranks=2,
         hosts=2,
         wire=(0.0005, 100 * MIB),

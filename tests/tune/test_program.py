@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tests.tune.made_up import MIB, line, profile
 from trainer.tune.profile import Point
 from trainer.tune.program import Choice, gradient_bytes, program, sent_bytes
-from trainer.tune.simulate import simulate
+from trainer.tune.simulate import Work, simulate
 
 # 2 ms of rest, passes of 40 and 80 ms, and an update of 4 ms.
 COMPUTED = 0.126
@@ -61,11 +63,20 @@ def test_an_update_where_a_bucket_lands_is_waited_for_in_its_part_only():
 
 
 def test_a_delayed_update_waits_for_what_has_had_a_step_to_arrive():
-    # 16 MiB in 161 ms, beside a step of 126 ms: the wire is what is waited for.
+    # 16 MiB in 161 ms, beside a step of 126 ms and 4 ms of copying: the wire is what is waited for.
     slow = simulate(program(profile(), Choice("allreduce", "delayed", 100.0)))
     assert slow.step_s == pytest.approx(0.161, rel=0.01)
     fast = profile(allreduce=line(0.001, 200))
-    assert simulate(program(fast, Choice("allreduce", "delayed", 100.0))).step_s == pytest.approx(COMPUTED)
+    assert simulate(program(fast, Choice("allreduce", "delayed", 100.0))).step_s == pytest.approx(COMPUTED + 0.004)
+
+
+def test_a_delayed_bucket_is_copied_before_it_travels():
+    slow = dataclasses.replace(profile(allreduce=line(0.001, 200)), copying=160 * MIB)
+    step = program(slow, Choice("allreduce", "delayed", 4.0))
+    assert simulate(step).step_s == pytest.approx(COMPUTED + 16 / 160)
+    assert [segment.readies for segment in step.segments if segment.work == Work(0.025, 0.025)] == [
+        (0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,),
+    ]  # fmt: skip
 
 
 def test_parameters_that_travel_once_a_period_cost_a_part_of_their_time():

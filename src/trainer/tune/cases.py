@@ -16,6 +16,8 @@ from trainer.tune.simulate import simulate
 
 # Bytes of the buckets that the hooks' costs are given for.
 SIZES = (2**16, 2**20, 2**24, 2**26)
+# Bytes per second at which an A100 copies.
+COPYING = COPY_BYTES_PER_MS["cuda"] * 1000
 # Halvings of the interval that the rate is sought in.
 HALVINGS = 60
 
@@ -44,8 +46,7 @@ def _on(rows: Sequence[Row], wire: Wire) -> Profile:
         name: [
             Point(
                 size,
-                travels_s(hook, size, ranks, wire, ranks // hosts)
-                + hook.copies * size / COPY_BYTES_PER_MS["cuda"] / 1000,
+                travels_s(hook, size, ranks, wire, ranks // hosts) + hook.copies * size / COPYING,
                 0.0,
                 hook.sent(size, ranks),
             )
@@ -60,6 +61,7 @@ def _on(rows: Sequence[Row], wire: Wire) -> Profile:
         # A GPU computes, and copies beside that.
         busy=0.0,
         cores=1.0,
+        copying=COPYING,
         ranks=ranks,
         hosts=hosts,
         wire=wire,

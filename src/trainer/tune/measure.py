@@ -33,6 +33,8 @@ from trainer.tune.short_run import Steps, quiet, take
 QUEUES = ((2**16, 4), (2**20, 3), (2**22, 2), (2**24, 1))
 # Rounds of each at the most; the first warms up. Over a slow link the seconds hardly differ between rounds.
 ROUNDS, ENOUGH_S = 4, 0.25
+# Bytes of gradient that are copied to time that: a bucket of the usual size.
+COPIED = 2**24
 # On a link so slow that a round takes as long, larger buckets are on the same line.
 LONG_S = 0.5
 
@@ -50,11 +52,12 @@ def measure(
     bare = {"comm": NoOp(), "sync": Strict(), "profile": Recordings(record_replay=True)}
     alone = take(short.model_copy(update=bare), count, mesh, device, control)
     curves = {name: curve(hook, mesh, device, run) for name, hook in hooks.items()}
+    copying = _copying(mesh, device)
     present = take(short, count, mesh, device, control)
     hosts = hosts_of(mesh.control)
     told: list[Any] = [None]
     if mesh.rank == 0:
-        told = [_profile(run, hooks, wire, mesh, hosts, alone, curves, present)]
+        told = [_profile(run, hooks, wire, mesh, hosts, alone, curves, copying, present)]
     dist.broadcast_object_list(told, src=0, group=mesh.control)
     return told[0]
 
@@ -67,6 +70,7 @@ def _profile(
     hosts: Sequence[str],
     alone: Steps,
     curves: dict[str, list[Point]],
+    copying: float,
     present: Steps,
 ) -> Profile:
     """The profile of rank 0, which alone has recorded its layers."""
@@ -82,6 +86,7 @@ def _profile(
         optimizer_s=optimizer_s,
         busy=alone.cpu_s / sum(alone.seconds),
         cores=len(os.sched_getaffinity(0)) / beside,
+        copying=copying,
         ranks=mesh.sizes["data"],
         hosts=len(set(hosts)),
         wire=wire,
@@ -113,8 +118,7 @@ def _point(hook: CommHook, size: int, count: int, mesh: Mesh, device: torch.devi
         began, worked = time.perf_counter(), time.process_time()
         for future in [reduce(state, bucket) for bucket in buckets]:
             future.wait()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        _catch_up(device)
         taken = gather([time.perf_counter() - began, time.process_time() - worked], mesh.control)
         rounds.append((taken[:, 0].max().item() / count, taken[:, 1].mean().item() / count))
         sent = sum(hook.bytes_sent(state, bucket.buffer().nbytes, mesh.sizes["data"]) for bucket in buckets) / count
@@ -123,6 +127,25 @@ def _point(hook: CommHook, size: int, count: int, mesh: Mesh, device: torch.devi
     hook.close(state)
     walls, cpus = zip(*rounds[1:], strict=True)
     return Point(buckets[0].buffer().nbytes, statistics.median(walls), statistics.median(cpus), sent)
+
+
+def _copying(mesh: Mesh, device: torch.device) -> float:
+    """Bytes per second at which this rank copies gradients while all do."""
+    gradients = torch.ones(COPIED // 4, device=device)
+    taken = []
+    for _ in range(ROUNDS):
+        dist.barrier(group=mesh.control)
+        began = time.perf_counter()
+        gradients.clone()
+        _catch_up(device)
+        taken.append(time.perf_counter() - began)
+    return COPIED / statistics.median(taken[1:])
+
+
+def _catch_up(device: torch.device) -> None:
+    """Wait for what the device has been told to do."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def _bucket(place: int, count: int, size: int, device: torch.device) -> Any:

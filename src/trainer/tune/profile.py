@@ -40,6 +40,8 @@ class Profile:
     """of a rank"""
     ranks: int
     hosts: int
+    copying: float
+    """bytes per second at which it copies gradients"""
     wire: tuple[float, float]
     """of the slowest link between ranks: seconds to start a message, and then bytes per second"""
     curves: dict[str, list[Point]]

@@ -100,7 +100,7 @@ def _partitioned(profile: Profile, choice: Choice) -> Program:
 
 
 def _delayed(profile: Profile, choice: Choice) -> Program:
-    """Buckets travel as they become ready, and the optimizer waits for those of the step before: two steps in turn."""
+    """Buckets travel, copied, as they become ready; an update waits for those of the step before: two steps in turn."""
     sizes, forward, backward = _buckets(profile, choice)
     count = len(sizes)
     update = _work(profile, profile.optimizer_s * 1000)
@@ -108,7 +108,10 @@ def _delayed(profile: Profile, choice: Choice) -> Program:
     segments: list[Segment] = []
     for own, before in ((0, count), (count, 0)):
         segments.append(forward)
-        segments += [one._replace(readies=tuple(own + job for job in one.readies)) for one in backward]
+        for layer in backward:
+            copying_ms = sum(sizes[job] for job in layer.readies) / profile.copying * 1000
+            segments.append(layer._replace(readies=()))
+            segments.append(Segment(_work(profile, copying_ms), readies=tuple(own + job for job in layer.readies)))
         segments.append(Segment(update, waits=tuple(range(before, before + count))))
     return Program(segments, jobs + jobs, profile.cores, steps=2)
 
