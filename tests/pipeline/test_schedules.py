@@ -77,6 +77,28 @@ def test_a_link_carries_one_message_at_a_time():
     assert [slot.start for slot in forecast.slots[1]] == [11.0, 21.0]
 
 
+def test_messages_to_both_neighbours_share_what_a_rank_can_send():
+    forecast = simulate(SCHEDULES["1f1b"](3, 1, 3), alike(3, hop=4.0))
+    begins = [{str(slot.action): slot.start for slot in slots} for slots in forecast.slots]
+    # From the middle the first gradient goes back at 19, the last activations onward at 20. They share from then on:
+    # 3 of the gradient's 4 units are left and take 6; then the activations' last unit shares with the second gradient.
+    assert begins[1]["B0 of stage 1"] == 17
+    assert begins[1]["F2 of stage 1"] == 19
+    assert begins[0]["B0 of stage 0"] == 26
+    assert begins[2]["F2 of stage 2"] == 28
+
+
+def test_what_comes_from_both_neighbours_shares_what_a_rank_can_receive():
+    plan = [
+        [Action("F", 0, microbatch) for microbatch in range(4)],
+        [Action("F", 1, 0), Action("B", 1, 0)],
+        [Action("F", 2, 0), Action("B", 2, 0)],
+    ]
+    gradient = simulate(plan, alike(3, hop=4.0)).slots[1][-1]
+    # It goes back at 13, as the last of four activations sets out, and both take twice as long.
+    assert gradient.start == 21
+
+
 def test_a_deadlock_is_found_without_a_process_and_says_who_waits():
     plan = [[Action("F", 0, 0), Action("B", 0, 0)], [Action("B", 1, 0), Action("F", 1, 0)]]
     with pytest.raises(Deadlock) as found:
