@@ -52,6 +52,7 @@ RESNET_18, RESNET_50, BERT = MODELS
 # settings fit into memory at once.
 CELLS = (
     *itertools.product([RESNET_18, RESNET_50], (2, 4), (SLOW, "1gbit", "none")),
+    (BERT, 2, "1gbit"),
     (BERT, 2, "none"),
 )
 SCHEDULES = ("1gbit", "none")
